@@ -1,0 +1,23 @@
+/* Environment variables, as one table (env.def). */
+#ifndef OCH_BASE_ENV_H
+#define OCH_BASE_ENV_H
+
+#include <stdbool.h>
+
+typedef enum och_env_id {
+#define OCH_ENV(name, doc) OCH_ENV_##name,
+#include "base/env.def"
+#undef OCH_ENV
+    OCH_ENV_COUNT_
+} och_env_id;
+
+const char *och_env_name(och_env_id id);
+const char *och_env_doc(och_env_id id);
+/* The value, or NULL when unset or empty. Borrowed from the environment. */
+const char *och_env_get(och_env_id id);
+/* True for any value but unset, empty and "0". */
+bool och_env_flag(och_env_id id);
+/* Logs a warning for each OCHRE_* variable that no row names. */
+void och_env_warn_unknown(void);
+
+#endif
