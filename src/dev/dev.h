@@ -1,0 +1,162 @@
+/* The device seam: the only way the rest of Ochre reaches a device.
+ *
+ * A device is an object with a complete table of functions: there are no default bodies, and a device whose table has
+ * an empty slot cannot be registered. What a device cannot do is an explicit function that returns OCH_UNSUPPORTED.
+ * A device address is a struct, so that host code cannot dereference it by accident; och_dev_host() gives a host
+ * pointer only where the device states unified memory.
+ *
+ * Order: work on one queue runs in the order it was given. Queues are independent unless an event joins them. A queue
+ * is used by one thread at a time; a device may be used by several. Errors of asynchronous work surface at the next
+ * call on that queue at the latest at synchronise, naming the operation. */
+#ifndef OCH_DEV_DEV_H
+#define OCH_DEV_DEV_H
+
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct och_dev_addr {
+    uint64_t value; /* 0: none */
+} och_dev_addr;
+
+static inline och_dev_addr och_dev_addr_add(och_dev_addr a, uint64_t offset_bytes) {
+    return (och_dev_addr){a.value + offset_bytes};
+}
+
+typedef enum och_dev_kind { OCH_DEV_CPU, OCH_DEV_INTEGRATED, OCH_DEV_DISCRETE, OCH_DEV_SIMULATED, OCH_DEV_NULL } och_dev_kind;
+
+typedef struct och_dev_info {
+    char backend[16];  /* the folder's name: "cpu", "null", ...; the first half of a device's name "cpu:0" */
+    int index;         /* the second half */
+    char name[128];    /* as the vendor calls it */
+    char vendor[64];
+    char arch[64];     /* target identity: "x86-64-v4", "gfx942:sramecc+:xnack-" */
+    och_dev_kind kind;
+    uint64_t memory_bytes;       /* memory that exists, counted once */
+    uint64_t memory_limit_bytes; /* what this process may use of it; at most memory_bytes */
+    int n_compute_units;         /* threads of the CPU, CUs or SMs of a GPU */
+} och_dev_info;
+
+typedef enum och_mem_kind {
+    OCH_MEM_DEVICE, /* fastest for the device */
+    OCH_MEM_PINNED  /* host memory that the device copies from and to without staging; always host-accessible */
+} och_mem_kind;
+
+typedef struct och_device och_device;
+typedef struct och_queue och_queue;
+typedef struct och_event och_event;
+typedef struct och_module och_module;
+typedef struct och_function och_function;
+typedef struct och_graph och_graph;
+
+/* An allocation. `host` is NULL unless the host may dereference it. */
+typedef struct och_buf {
+    och_device *device; /* borrowed; NULL: empty */
+    och_dev_addr addr;
+    uint64_t size_bytes;
+    och_mem_kind kind;
+    void *host;
+} och_buf;
+
+typedef struct och_launch {
+    uint32_t grid[3];  /* workgroups */
+    uint32_t group[3]; /* work-items a workgroup */
+    uint32_t lds_bytes;
+    const void *args; /* packed as the kernel's signature says; copied before the call returns */
+    size_t args_bytes;
+} och_launch;
+
+typedef enum och_reduce { OCH_REDUCE_SUM, OCH_REDUCE_MAX } och_reduce;
+
+typedef struct och_device_vtable {
+    void (*destroy)(och_device *d);
+    /* size_bytes > 0; alignment at least 256. */
+    och_status (*alloc)(och_device *d, uint64_t size_bytes, och_mem_kind kind, och_buf *out_buf, och_err *err);
+    void (*free)(och_device *d, och_buf *buf);
+    och_status (*memory)(och_device *d, uint64_t *out_free_bytes, uint64_t *out_total_bytes, och_err *err);
+    /* True only if the backend guarantees that the host may dereference OCH_MEM_DEVICE memory. */
+    bool (*unified_memory)(const och_device *d);
+
+    och_status (*queue_create)(och_device *d, och_queue **out_queue, och_err *err);
+    void (*queue_destroy)(och_queue *q); /* waits for its work */
+    och_status (*synchronise)(och_queue *q, och_err *err);
+
+    /* Copies may be asynchronous when the host side is pinned; host memory must stay valid until synchronised. */
+    och_status (*copy_to_device)(och_queue *q, och_dev_addr dst, const void *src, uint64_t n_bytes, och_err *err);
+    och_status (*copy_to_host)(och_queue *q, void *dst, och_dev_addr src, uint64_t n_bytes, och_err *err);
+    och_status (*copy)(och_queue *q, och_dev_addr dst, och_dev_addr src, uint64_t n_bytes, och_err *err);
+    och_status (*copy_peer)(och_queue *q, och_device *dst_dev, och_dev_addr dst, och_device *src_dev, och_dev_addr src,
+                            uint64_t n_bytes, och_err *err);
+    och_status (*fill)(och_queue *q, och_dev_addr dst, uint8_t byte, uint64_t n_bytes, och_err *err);
+
+    och_status (*event_create)(och_device *d, och_event **out_event, och_err *err);
+    void (*event_destroy)(och_event *e);
+    och_status (*event_record)(och_queue *q, och_event *e, och_err *err);
+    /* An event never recorded counts as done. */
+    och_status (*event_query)(och_event *e, bool *out_done, och_err *err);
+    och_status (*event_wait_host)(och_event *e, och_err *err);
+    och_status (*event_wait_queue)(och_queue *q, och_event *e, och_err *err);
+
+    och_status (*module_load)(och_device *d, const void *image, size_t n_bytes, och_module **out_module, och_err *err);
+    void (*module_unload)(och_module *m);
+    och_status (*module_function)(och_module *m, const char *name, och_function **out_function, och_err *err); /* borrowed */
+    och_status (*launch)(och_queue *q, och_function *f, const och_launch *l, och_err *err);
+
+    /* Between begin and end the queue records instead of running. */
+    och_status (*capture_begin)(och_queue *q, och_err *err);
+    och_status (*capture_end)(och_queue *q, och_graph **out_graph, och_err *err);
+    och_status (*graph_replay)(och_queue *q, och_graph *g, och_err *err);
+    och_status (*graph_destroy)(och_graph *g, och_err *err);
+
+    /* n_devices queues, one a device, each with its own buffer of `count` float32; in place. */
+    och_status (*all_reduce_f32)(och_queue *const *queues, const och_dev_addr *buffers, int n_devices, uint64_t count,
+                                 och_reduce op, och_err *err);
+} och_device_vtable;
+
+/* First member of every device; the backend's own fields follow. */
+struct och_device {
+    int refcount; /* atomic access through och_device_retain and och_device_release */
+    const och_device_vtable *vtable;
+    och_dev_info info;
+};
+/* First member of every queue, so that an op finds its device. */
+struct och_queue {
+    och_device *device; /* borrowed */
+};
+
+struct och_dev_options;
+
+/* A backend: a row of backends.def. */
+typedef struct och_backend {
+    const char *name;
+    och_status (*count)(int *out_n, och_err *err); /* 0 devices is OK; a missing library is OCH_UNAVAILABLE */
+    och_status (*open)(int index, const struct och_dev_options *options, och_device **out_device, och_err *err);
+} och_backend;
+
+typedef struct och_dev_options {
+    int n_threads; /* CPU threads; 0: OCHRE_THREADS, else every CPU this process may use */
+} och_dev_options;
+
+int och_backend_count(void);
+const och_backend *och_backend_at(int i);
+/* INTERNAL, naming the slot, if the table has an empty one. */
+och_status och_device_check(const och_device *d, och_err *err) OCH_WARN_UNUSED;
+
+/* "cpu", "cpu:0", "null", "auto". The message of a failure lists the names that would work. */
+och_status och_device_open(const char *name, const och_dev_options *options, och_device **out_device,
+                           och_err *err) OCH_WARN_UNUSED;
+och_device *och_device_retain(och_device *d);
+void och_device_release(och_device *d); /* NULL is allowed */
+
+och_status och_buf_alloc(och_device *d, uint64_t size_bytes, och_mem_kind kind, och_buf *out_buf,
+                         och_err *err) OCH_WARN_UNUSED;
+void och_buf_free(och_buf *b); /* an empty buffer is allowed; leaves it empty */
+/* Bytes and number of buffers allocated through och_buf_alloc and not freed, over all devices. */
+void och_buf_live(uint64_t *out_bytes, uint64_t *out_count);
+
+/* Host pointer for an address on a device that states unified memory; NULL otherwise. */
+void *och_dev_host(const och_device *d, och_dev_addr a);
+
+#endif

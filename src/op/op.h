@@ -1,0 +1,218 @@
+/* Ops: what a step is made of.
+ *
+ * A call names an op, its operands and its attributes; a provider runs it. Every op has a reference provider (plain C,
+ * negative priority, any device whose memory the host may dereference); faster providers register above it. Choosing
+ * happens when a plan is built, never inside a step, and only OCH_UNSUPPORTED lets the registry try the next provider.
+ *
+ * Shapes: operands are matrices [rows, cols], row-major; a row of `cols` elements starts every `row_bytes` bytes.
+ * Activations are float32. Token-parallel operands have one row a token of the step. */
+#ifndef OCH_OP_OP_H
+#define OCH_OP_OP_H
+
+#include "base/dtype.h"
+#include "base/status.h"
+#include "dev/dev.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef enum och_op_id {
+#define OCH_OP(sym, name, operands) OCH_OP_##sym,
+#include "op/ops.def"
+#undef OCH_OP
+    OCH_OP_COUNT_
+} och_op_id;
+
+/* How a weight lies in device memory. NATIVE is the file's layout; the others belong to the provider that packs them. */
+typedef enum och_layout {
+    OCH_LAYOUT_NATIVE = 0,
+    OCH_LAYOUT_CPU_PACKED = 1 /* src/op/cpu/pack.h */
+} och_layout;
+
+typedef struct och_tensor {
+    och_dtype dtype;   /* OCH_DTYPE_NONE: the operand is absent */
+    och_layout layout;
+    int64_t rows, cols;
+    uint64_t row_bytes; /* NATIVE only */
+    och_dev_addr addr;
+    void *host; /* the same memory where the device is unified, else NULL */
+} och_tensor;
+
+static inline bool och_tensor_present(const och_tensor *t) { return t->dtype != OCH_DTYPE_NONE; }
+
+/* Operand numbers. */
+enum { OCH_EMBED_IDS, OCH_EMBED_TABLE };
+enum { OCH_RMS_NORM_X, OCH_RMS_NORM_W, OCH_RMS_NORM_RESIDUAL };
+enum { OCH_LINEAR_X, OCH_LINEAR_NORM, OCH_LINEAR_RESIDUAL, OCH_LINEAR_W0, OCH_LINEAR_B0 = OCH_LINEAR_W0 + 3 };
+enum { OCH_ROPE_X, OCH_ROPE_TABLE };
+enum { OCH_KV_WRITE_K, OCH_KV_WRITE_V, OCH_KV_WRITE_SLOTS };
+enum { OCH_QKV_POST_Q, OCH_QKV_POST_K, OCH_QKV_POST_V, OCH_QKV_POST_QNORM, OCH_QKV_POST_KNORM, OCH_QKV_POST_TABLE,
+       OCH_QKV_POST_SLOTS };
+enum { OCH_ATTENTION_Q, OCH_ATTENTION_K, OCH_ATTENTION_V, OCH_ATTENTION_TABLES, OCH_ATTENTION_SEQS,
+       OCH_ATTENTION_POSITIONS };
+enum { OCH_GLU_GATE, OCH_GLU_UP };
+enum { OCH_GATHER_X, OCH_GATHER_ROWS };
+
+#define OCH_OP_MAX_IN 9
+#define OCH_OP_MAX_OUT 3
+#define OCH_LINEAR_MAX_WEIGHTS 3
+
+typedef enum och_act { OCH_ACT_NONE, OCH_ACT_SILU, OCH_ACT_GELU_TANH, OCH_ACT_GELU_ERF } och_act;
+
+/* Which pairs of a head's first rot_dim elements a rotation turns. */
+typedef enum och_rope_style {
+    OCH_ROPE_HALF,       /* (i, i + rot_dim/2): Hugging Face, GPT-NeoX */
+    OCH_ROPE_INTERLEAVED /* (2i, 2i + 1): the original paper; GGUF files of the llama family permute q and k for it */
+} och_rope_style;
+
+/* y[i, :] = scale * table[ids[i], :].  ids i32[n,1]; table any weight format [V,d]; y f32[n,d]. An id outside the table
+ * is OCH_RANGE. */
+typedef struct och_attr_embed {
+    float scale;
+} och_attr_embed;
+
+/* Each row of x is cut into groups of w.cols elements (one group, or one a head), and
+ * y = x * rsqrt(mean(x^2) + eps) * (w + (add_one ? 1 : 0)) [+ residual]   (Zhang, Sennrich 2019, equation 4).
+ * x, y, residual f32[n, g * d]; w f32[1, d]. y may be x or residual. */
+typedef struct och_attr_rms_norm {
+    float eps;
+    bool add_one;
+} och_attr_rms_norm;
+
+/* With a = norm ? rms_norm(x, norm) : x and n_weights weights w_i [m_i, k]:
+ *   glu == NONE: y_i = a w_i^T [+ b_i]; [y_0 += residual] (residual only with one weight);
+ *   else (two weights of equal shape): y_0 = act(a w_0^T [+ b_0]) * (a w_1^T [+ b_1]).
+ * x f32[n,k]; norm f32[1,k]; w_i any weight format; b_i f32[1,m_i]; y_i f32[n,m_i]; y_0 may be residual. */
+typedef struct och_attr_linear {
+    int n_weights;
+    och_act glu;
+    och_attr_rms_norm norm;
+} och_attr_linear;
+
+/* Rotates the first rot_dim elements of each head: (u, v) -> (u cos - v sin, v cos + u sin)   (Su et al. 2021, eq. 34).
+ * x, y f32[n, n_heads * head_dim], y may be x; table f32[n, rot_dim]: for each token rot_dim/2 cosines then
+ * rot_dim/2 sines, made on the host (any scaling of magnitude is in the table). */
+typedef struct och_attr_rope {
+    int n_heads, head_dim, rot_dim;
+    och_rope_style style;
+} och_attr_rope;
+
+/* Paged state of one layer. kcache and vcache: [n_blocks] blocks of n_kv_heads * block_tokens * head_dim elements in the
+ * cache's dtype (F32, F16, BF16). In a block, K is [n_kv_heads][head_dim][block_tokens] (a row is one dimension of
+ * block_tokens tokens, so that scores are computed for many tokens at once) and V is [n_kv_heads][block_tokens][head_dim].
+ * slots i32[n,1]: block id * block_tokens + offset of the token; negative: not stored. */
+typedef struct och_attr_kv {
+    int n_kv_heads, head_dim, block_tokens;
+} och_attr_kv;
+
+/* kv_write(rope(norm(k)), v) and y = rope(norm(q)), in one pass; y may be q. */
+typedef struct och_attr_qkv_post {
+    och_attr_kv kv;
+    och_attr_rope rope; /* n_heads: of q */
+    och_attr_rms_norm norm;
+} och_attr_qkv_post;
+
+/* Causal attention of each token over the positions <= its own (and > own - window when window > 0) of its sequence:
+ * y = softmax(scale * q k^T) v, with softcap > 0: scores pass through softcap * tanh(s / softcap) first.
+ * q, y f32[n, n_heads * head_dim], y may be q; query head h reads kv head h / (n_heads / n_kv_heads);
+ * seqs i32[n,1]: row of the token's sequence in `tables`, negative: a padding token, its y is set to 0;
+ * positions i32[n,1]; tables i32[n_seqs, table_len]: position p lies in block tables[s, (p / block_tokens) % table_len]. */
+typedef struct och_attr_attention {
+    och_attr_kv kv;
+    int n_heads;
+    float scale, softcap;
+    int window; /* 0: all */
+} och_attr_attention;
+
+/* y = act(gate) * up. f32[n,d]; y may be gate or up. */
+typedef struct och_attr_glu {
+    och_act act;
+} och_attr_glu;
+
+/* ADD: y = a + b, f32[n,d]; y may be a or b.  GATHER: y[i,:] = x[rows[i],:], f32; rows i32[m,1]. */
+
+typedef struct och_op_call {
+    och_op_id op;
+    och_tensor in[OCH_OP_MAX_IN];
+    och_tensor out[OCH_OP_MAX_OUT];
+    union {
+        och_attr_embed embed;
+        och_attr_rms_norm rms_norm;
+        och_attr_linear linear;
+        och_attr_rope rope;
+        och_attr_kv kv_write;
+        och_attr_qkv_post qkv_post;
+        och_attr_attention attention;
+        och_attr_glu glu;
+    } attr;
+} och_op_call;
+
+/* What a provider may use while it runs. */
+typedef struct och_op_ctx {
+    och_queue *queue;
+    void *scratch;          /* host memory of scratch_bytes, aligned to 64; NULL on devices that are not unified */
+    och_dev_addr scratch_addr;
+    uint64_t scratch_bytes; /* at least what the provider asked for */
+    bool batch_invariant;   /* one variant whatever the number of rows */
+} och_op_ctx;
+
+typedef struct och_op_provider {
+    const char *name;    /* "reference", "cpu", ... */
+    const char *backend; /* device backend it serves; "*": any device with unified memory */
+    int priority;        /* the reference tier is negative */
+    och_op_id op;
+    /* OCH_OK, or OCH_UNSUPPORTED with the reason in err. Looks at dtypes, layouts, attributes and cols, never at rows
+     * of tokens. NULL in `device` never happens. */
+    och_status (*supports)(const och_device *device, const och_op_call *call, och_err *err);
+    och_status (*run)(const och_op_ctx *ctx, const och_op_call *call, och_err *err);
+    /* Most scratch that run() needs for this call's shape. NULL: none. */
+    uint64_t (*scratch_bytes)(const och_device *device, const och_op_call *call);
+    /* LINEAR only: the layout this provider wants for a weight, its size in bytes, and the packing of rows
+     * [row_begin, row_end) from the file's layout (row_begin and row_end are multiples of 64, or the last row). NULL:
+     * NATIVE. */
+    och_layout (*weight_layout)(const och_device *device, och_dtype dtype, int64_t rows, int64_t cols,
+                                uint64_t *out_bytes);
+    void (*weight_pack)(och_dtype dtype, int64_t rows, int64_t cols, const void *src, void *dst, int64_t row_begin,
+                        int64_t row_end);
+} och_op_provider;
+
+/* Registered providers, in the fixed order of providers.c. */
+int och_op_provider_count(void);
+const och_op_provider *och_op_provider_at(int i);
+
+const char *och_op_name(och_op_id op);
+const char *och_op_operands(och_op_id op); /* the third column of ops.def */
+
+/* Checks presence, dtypes, shapes and attributes of the call against the op's contract. OCH_INVALID or OCH_RANGE, with
+ * op, operand, expected and found. */
+och_status och_op_check(const och_op_call *call, och_err *err) OCH_WARN_UNUSED;
+
+/* The provider of highest priority that supports the call on the device. `only` restricts to one name (NULL: any;
+ * OCHRE_OP_ONLY is read by the caller). A refusal names the op, the device and each provider's reason. */
+och_status och_op_select(const och_device *device, const och_op_call *call, const char *only,
+                         const och_op_provider **out_provider, och_err *err) OCH_WARN_UNUSED;
+
+/* Runs a call by a provider chosen before, and counts it. */
+och_status och_op_run(const och_op_ctx *ctx, const och_op_provider *provider, const och_op_call *call,
+                      och_err *err) OCH_WARN_UNUSED;
+
+/* Floor of the call: each input once, each output once (weights in their stored size), and operations. */
+void och_op_cost(const och_op_call *call, uint64_t *out_bytes, uint64_t *out_flops);
+
+/* Statistics: a row an (op, device, provider). */
+typedef struct och_op_stat {
+    och_op_id op;
+    char device[32];
+    const char *provider;
+    bool reference_tier; /* a fall back: the reference ran although it was not asked for by name */
+    uint64_t calls, bytes, flops;
+    double seconds; /* 0 unless timing is on */
+} och_op_stat;
+void och_op_stats_enable(bool timing); /* timing synchronises after each call */
+void och_op_stats_reset(void);
+/* Writes at most `capacity` rows sorted by seconds, then bytes; returns how many there are. */
+int och_op_stats(och_op_stat *out_rows, int capacity);
+/* Calls that fell back to the reference tier since the last reset. Always counted. */
+uint64_t och_op_reference_hits(void);
+
+#endif
