@@ -11,7 +11,7 @@
  *      reaches top_p; at least one;
  *   6. min-p: drops candidates whose probability is below min_p times the greatest;
  *   7. one draw over what is left, renormalised: u = och_rng_uniform(seed, position, 0), walked by falling
- *      probability (by rising id where neither top-k nor top-p nor min-p is on).
+ *      probability (by rising id where neither top-k nor top-p is on).
  *
  * The result is a function of (params, logits, history, position) alone. Nothing is allocated. */
 #ifndef OCH_ENGINE_SAMPLER_H
@@ -45,8 +45,8 @@ size_t och_sampler_scratch_bytes(uint32_t vocab);
 
 /* logits f32[vocab], unchanged on return; history: the ids so far, oldest first (ids outside the vocabulary are skipped).
  * `position` names the draw: the index of the token in its sequence. params must be valid (checked: RANGE).
- * CORRUPT: a logit is NaN or infinite (the message names the first); *out_id is then 0. Minus infinity is allowed: it
- * bans an id, unless every id is banned. */
+ * CORRUPT: a logit is NaN or infinite (the message names the first); *out_id is then 0. Computed in float32 with a
+ * double sum and an exp of its own (relative error below 3e-7), so that a draw does not depend on the C library. */
 OCH_WARN_UNUSED och_status och_sample(const och_sampler_params *p, const float *logits, uint32_t vocab,
                                       const int32_t *history, size_t n_history, uint64_t position, void *scratch,
                                       size_t scratch_bytes, uint32_t *out_id, och_err *err);

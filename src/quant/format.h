@@ -56,12 +56,11 @@ typedef struct och_format {
     och_scale_dir scale_dir;
     och_nibble_order nibble;
     const char *layout; /* the bytes of a block, in order */
+    int32_t f16_at[2];  /* byte offsets of the f16 scales in a block; -1: none */
     och_act_format act;
     /* n_blocks blocks; src and dst need no alignment beyond that of their C type (src: none). */
     void (*decode)(const uint8_t *src, float *dst, uint64_t n_blocks);
     void (*encode)(const float *src, uint8_t *dst, uint64_t n_blocks);
-    /* Index of the first block with a scale that is not finite, n_blocks when there is none. */
-    uint64_t (*validate)(const uint8_t *src, uint64_t n_blocks);
 } och_format;
 
 /* NULL for a dtype that is no weight format (I32, BOOL, ...). */
@@ -84,7 +83,9 @@ OCH_WARN_UNUSED och_status och_format_encode_row(och_dtype t, const float *src, 
                                                  och_err *err);
 
 /* Flags what would decode to infinity or NaN: float elements that are not finite, block scales d, m, dmin that are not
- * finite, E8M0 0xFF (and 0xFE where the product overflows). CORRUPT, and *out_bad_index = the first such block (element for float formats). */
+ * finite, E8M0 0xFF (the format's NaN, which the decoder reads as 2^128, as ggml does) and 0xFD, 0xFE where a product
+ * overflows float32. CORRUPT, and *out_bad_index = the first such block (element, for float formats). UNSUPPORTED and
+ * RANGE as in encode. *out_bad_index is UINT64_MAX when nothing was flagged. */
 OCH_WARN_UNUSED och_status och_format_validate_row(och_dtype t, const void *src, uint64_t n_elems,
                                                    uint64_t *out_bad_index, och_err *err);
 
