@@ -122,11 +122,12 @@ typedef struct ochre_session_options {
     int32_t max_sequences;   /* sequences alive at once; 0: 1 */
     int32_t max_context;     /* tokens a sequence may hold; 0: the model's context length, at most 4,096 */
     int32_t max_step_tokens; /* tokens in one step; 0: 512 */
+    int32_t max_logits;      /* rows of logits in one step; 0: max_sequences */
     uint64_t kv_tokens;      /* tokens of full-attention state over all sequences; 0: max_sequences * max_context */
     ochre_kv_type kv_type;   /* AUTO: F16, or F32 when only the reference provider runs */
     bool batch_invariant;    /* one kernel variant for every batch: the same bytes alone and in company */
 } ochre_session_options;
-#define OCHRE_SESSION_OPTIONS_INIT { sizeof(ochre_session_options), 0, 0, 0, 0, OCHRE_KV_AUTO, false }
+#define OCHRE_SESSION_OPTIONS_INIT { sizeof(ochre_session_options), 0, 0, 0, 0, 0, OCHRE_KV_AUTO, false }
 
 OCHRE_API ochre_status ochre_session_create(ochre_model *model, const ochre_session_options *options,
                                             ochre_session **out_session, ochre_error *error);
