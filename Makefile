@@ -1,0 +1,71 @@
+# The commands that people type. What they do is cmake --preset, ninja, ctest and the scripts in tools/.
+#   make demo    a real model answers
+#   make test    everything that is tested
+JOBS ?= $(shell nproc)
+PROMPT ?= What is the capital of France, and what is it known for?
+OCHRE := build/release/ochre
+MODELS := smollm2-135m gemma3-270m
+FUZZ_SECONDS ?= 60
+PREFIX ?= /usr/local
+MAKEFLAGS += --no-print-directory
+
+.PHONY: help demo test bench asan tsan fuzz arm install clean setup release models
+
+help:
+	@echo "make demo      build, fetch a small model (98 MB) and let it answer"
+	@echo "make test      build, fetch the real models (350 MB) and run every test"
+	@echo "make bench     Ochre and llama.cpp on the same files, interleaved (builds llama.cpp the first time)"
+	@echo "make release   build/release: ochre, libochre.so"
+	@echo "make asan      build with AddressSanitizer and UndefinedBehaviorSanitizer, run the quick tests"
+	@echo "make tsan      build with ThreadSanitizer, run the quick tests"
+	@echo "make fuzz      run each fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS) seconds (clang)"
+	@echo "make arm       cross-build for 64-bit Arm and run the unit and conformance tests under qemu"
+	@echo "make install   install to PREFIX=$(PREFIX)"
+	@echo "make clean     remove build/ (models/ stays)"
+
+setup:
+	@sh tools/setup.sh
+
+release: setup
+	@sh tools/build.sh release $(JOBS)
+
+demo: release
+	@python3 tools/fetch-model smollm2-135m >/dev/null
+	@echo "\$$ ochre run smollm2-135m --chat --prompt \"$(PROMPT)\""
+	@$(OCHRE) run smollm2-135m --chat --stats --max-tokens 128 --prompt "$(PROMPT)"
+
+# Tests that need a real model skip themselves without one: say so here, where it is read.
+models: setup
+	@for m in $(MODELS); do \
+	  python3 tools/fetch-model $$m >/dev/null || \
+	    echo "make: COULD NOT FETCH $$m: the tests that need it will be skipped" >&2; \
+	done
+
+test: release models
+	@ctest --test-dir build/release -j $(JOBS) --output-on-failure
+
+bench: release models
+	@python3 bench/run.py $(BENCH_ARGS)
+
+asan: setup
+	@sh tools/build.sh asan $(JOBS)
+	@ctest --test-dir build/asan -j $(JOBS) -LE slow --output-on-failure
+
+tsan: setup
+	@sh tools/build.sh tsan $(JOBS)
+	@ctest --test-dir build/tsan -j $(JOBS) -LE slow --output-on-failure
+
+fuzz:
+	@sh tools/setup.sh fuzz
+	@sh tools/build.sh fuzz $(JOBS)
+	@sh tools/fuzz.sh $(FUZZ_SECONDS)
+
+arm:
+	@sh tools/setup.sh arm
+	@sh tools/arm.sh $(JOBS)
+
+install: release
+	@cmake --install build/release --prefix $(PREFIX)
+
+clean:
+	rm -rf build

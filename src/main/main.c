@@ -1,0 +1,183 @@
+/* The program: finds the subcommand, and checks at the end that what was printed has arrived. */
+#include "main/main.h"
+
+#include "base/env.h"
+#include "base/log.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#pragma weak och_cmd_pull
+#pragma weak och_cmd_tokenize
+#pragma weak och_cmd_ops
+#pragma weak och_cmd_inspect
+#pragma weak och_cmd_bench
+#pragma weak och_cmd_verify
+
+typedef struct command {
+    const char *name;
+    int (*fn)(int argc, char **argv);
+    const char *summary;
+} command;
+
+static const command commands[] = {
+    {"run", och_cmd_run, "generate text with a model"},
+    {"pull", och_cmd_pull, "download a model"},
+    {"inspect", och_cmd_inspect, "what is in a model file, memory, plan, what the device can do with it"},
+    {"bench", och_cmd_bench, "measure prefill and decode speed"},
+    {"verify", och_cmd_verify, "compare a model's logits with golden files or with the reference provider"},
+    {"tokenize", och_cmd_tokenize, "text to token ids and back"},
+    {"devices", och_cmd_devices, "list the devices that models can run on"},
+    {"ops", och_cmd_ops, "list the ops and which provider covers them on which device"},
+};
+
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int signo) {
+    (void)signo;
+    interrupted = 1;
+}
+
+void och_main_catch_interrupt(void) {
+    struct sigaction sa = {0};
+    sa.sa_handler = on_interrupt;
+    sa.sa_flags = (int)SA_RESETHAND; /* the second one ends the process */
+    sigemptyset(&sa.sa_mask);
+    sigaction(SIGINT, &sa, NULL);
+    sigaction(SIGTERM, &sa, NULL);
+}
+bool och_main_interrupted(void) { return interrupted != 0; }
+
+int och_main_error(const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    fputs("ochre: error: ", stderr);
+    vfprintf(stderr, fmt, ap);
+    fputc('\n', stderr);
+    va_end(ap);
+    return OCH_EXIT_FAILURE;
+}
+
+int och_main_usage(const char *cmd, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    fputs("ochre: error: ", stderr);
+    vfprintf(stderr, fmt, ap);
+    va_end(ap);
+    if (*cmd) fprintf(stderr, "\nochre: see: ochre %s --help\n", cmd);
+    else fputs("\nochre: see: ochre --help\n", stderr);
+    return OCH_EXIT_USAGE;
+}
+
+int och_main_fail(const och_err *err) {
+    if (err->status == OCH_CANCELLED && interrupted) {
+        fputs("ochre: interrupted\n", stderr);
+        return OCH_EXIT_INTERRUPTED;
+    }
+    return och_main_error("%s", err->message[0] ? err->message : och_status_name(err->status));
+}
+
+int och_main_fail_public(const ochre_error *e) {
+    if (e->status == OCHRE_CANCELLED && interrupted) {
+        fputs("ochre: interrupted\n", stderr);
+        return OCH_EXIT_INTERRUPTED;
+    }
+    return och_main_error("%s", e->message[0] ? e->message : ochre_status_name(e->status));
+}
+
+static void print_help(void) {
+    printf("ochre %s: runs language models, from C\n\n"
+           "usage: ochre COMMAND [arguments]\n\ncommands:\n",
+           ochre_version());
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        printf("  %-10s %s\n", commands[i].name, commands[i].summary);
+    printf("  %-10s %s\n", "help", "`ochre help COMMAND`, `ochre help environment`");
+    printf("\nfirst steps:\n"
+           "  ochre pull smollm2-135m\n"
+           "  ochre run smollm2-135m --chat --prompt \"What is the capital of France?\"\n"
+           "\nResults go to standard output, everything else to standard error.\n"
+           "exit status: 0 done; 1 it failed; 2 the command line makes no sense; 130 interrupted\n");
+}
+
+static void print_environment(void) {
+    printf("Environment variables that ochre reads:\n\n");
+    for (int i = 0; i < OCH_ENV_COUNT_; i++) printf("  %-16s %s\n", och_env_name(i), och_env_doc(i));
+    printf("\nAny other variable named OCHRE_* is warned about.\n");
+}
+
+static const command *find(const char *name) {
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        if (!strcmp(commands[i].name, name)) return &commands[i];
+    return NULL;
+}
+
+static int no_such_command(const char *name) {
+    const char *names[sizeof commands / sizeof *commands + 1];
+    size_t n = 0;
+    for (; n < sizeof commands / sizeof *commands; n++) names[n] = commands[n].name;
+    names[n++] = "help";
+    const char *near = och_main_nearest(name, names, n);
+    if (near) return och_main_usage("", "unknown command \"%.100s\"; did you mean %s?", name, near);
+    return och_main_usage("", "unknown command \"%.100s\"", name);
+}
+
+static int set_log_level(void) {
+    static const char *const names[] = {"debug", "info", "warn", "error", "off"};
+    const char *v = och_env_get(OCH_ENV_OCHRE_LOG);
+    if (!v) return -1;
+    for (int i = 0; i < 5; i++)
+        if (!strcasecmp(v, names[i])) {
+            och_log_set_level((och_log_level)i);
+            return -1;
+        }
+    return och_main_usage("", "OCHRE_LOG: expected debug, info, warn, error or off, found \"%.100s\"", v);
+}
+
+static int dispatch(int argc, char **argv) {
+    const char *name = argc > 1 ? argv[1] : NULL;
+    if (!name) {
+        fputs("ochre: error: no command; see: ochre --help\n", stderr);
+        return OCH_EXIT_USAGE;
+    }
+    if (!strcmp(name, "--version") || !strcmp(name, "-V")) {
+        printf("ochre %s\n", ochre_version());
+        return OCH_EXIT_OK;
+    }
+    if (!strcmp(name, "--help") || !strcmp(name, "-h")) {
+        print_help();
+        return OCH_EXIT_OK;
+    }
+    if (!strcmp(name, "help")) {
+        if (argc == 2) print_help();
+        else if (!strcmp(argv[2], "environment")) print_environment();
+        else {
+            const command *c = find(argv[2]);
+            if (!c) return no_such_command(argv[2]);
+            char flag[] = "--help", *help_argv[] = {argv[2], flag, NULL};
+            return c->fn(2, help_argv);
+        }
+        return OCH_EXIT_OK;
+    }
+    const command *c = find(name);
+    if (!c) {
+        if (name[0] == '-') return och_main_usage("", "unknown option %.100s", name);
+        return no_such_command(name);
+    }
+    return c->fn(argc - 1, argv + 1);
+}
+
+int main(int argc, char **argv) {
+    signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of the write, and reported as one */
+    int rc = set_log_level();
+    if (rc >= 0) return rc;
+    och_env_warn_unknown();
+    rc = dispatch(argc, argv);
+    errno = 0;
+    if ((fflush(stdout) != 0 || ferror(stdout)) && rc == OCH_EXIT_OK)
+        rc = och_main_error("standard output: %s", errno ? strerror(errno) : "a write failed");
+    return rc;
+}

@@ -1,0 +1,77 @@
+#!/bin/sh
+# Installs what building and testing Ochre needs and this machine lacks, from the distribution's packages, and says what
+# and why. Where nothing is missing it says nothing.
+#
+#   tools/setup.sh           build, run and test
+#   tools/setup.sh fuzz      and clang with libFuzzer
+#   tools/setup.sh arm       and the cross compiler and emulator for 64-bit Arm
+set -eu
+
+missing=""
+# need WHY PACKAGE TEST...: the package is missing when the test fails.
+need() {
+    why=$1 package=$2
+    shift 2
+    if ! "$@" >/dev/null 2>&1; then
+        printf 'setup: missing %-24s %s\n' "$package" "($why)"
+        missing="$missing $package"
+    fi
+}
+have() { command -v "$1"; }
+header() { test -e "/usr/include/$1"; }
+library() { ls /usr/lib/*/$1; } # unquoted: $1 may be a pattern
+
+need "C compiler" gcc have gcc
+need "C++ compiler: the C++ client test" g++ have g++
+need "C library headers" libc6-dev header stdio.h
+need "build configuration" cmake have cmake
+need "build tool" ninja-build have ninja
+need "make demo, make test" make have make
+need "finding libochre from outside" pkg-config have pkg-config
+need "nm, for the symbol tests" binutils have nm
+need "JSON" libjansson-dev library libjansson.a
+need "regular expressions of tokenizers" libpcre2-dev library libpcre2-8.a
+need "Unicode properties" libutf8proc-dev library libutf8proc.a
+need "unit tests" libcmocka-dev library libcmocka.so
+need "test scripts, fetching models" python3 have python3
+if have python3 >/dev/null 2>&1; then
+    need "fetching models" python3-pip python3 -m pip --version
+    need "fetching models, the peer of make bench" python3-venv python3 -c "import venv, ensurepip"
+fi
+if ! have python3 >/dev/null 2>&1; then
+    missing="$missing python3-pip python3-venv"
+fi
+need "ochre pull" libcurl4 library "libcurl*.so.4"
+need "HTTPS certificates" ca-certificates test -e /etc/ssl/certs/ca-certificates.crt
+case " $* " in *" fuzz "*)
+    need "fuzzing" clang have clang
+    need "libFuzzer and sanitizers of clang" libclang-rt-14-dev library "lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a"
+    ;;
+esac
+case " $* " in *" arm "*)
+    need "cross compiler for 64-bit Arm" gcc-aarch64-linux-gnu have aarch64-linux-gnu-gcc
+    need "its C library" libc6-dev-arm64-cross test -e /usr/aarch64-linux-gnu/include/stdio.h
+    need "running 64-bit Arm programs" qemu-user have qemu-aarch64
+    ;;
+esac
+
+test -n "$missing" || exit 0
+if ! command -v apt-get >/dev/null 2>&1; then
+    echo "setup: this machine has no apt-get; install the equivalents of:$missing" >&2
+    exit 1
+fi
+if [ "$(id -u)" != 0 ]; then
+    echo "setup: installing needs root; run:  sudo apt-get install -y --no-install-recommends$missing" >&2
+    exit 1
+fi
+echo "setup: installing:$missing"
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+export DEBIAN_FRONTEND=noninteractive
+# shellcheck disable=SC2086
+if ! { apt-get update && apt-get install -y --no-install-recommends $missing; } >"$log" 2>&1; then
+    tail -20 "$log" >&2
+    echo "setup: the installation failed; its last lines are above" >&2
+    exit 1
+fi
+echo "setup: done"
