@@ -5,6 +5,8 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 static _Atomic uint64_t count;
 static _Atomic uint64_t fail_at;
@@ -76,3 +78,25 @@ void *och_malloc_aligned(size_t size_bytes, size_t align) {
 }
 
 void och_free_aligned(void *p) { och_free(p); }
+
+void *och_map(size_t size_bytes, size_t align) {
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), size, total;
+    align = OCH_MAX(align, (size_t)page);
+    if (refused() || !och_u64_align(size_bytes ? size_bytes : 1, page, &size) ||
+        !och_u64_add(size, align - page, &total) || total > SIZE_MAX)
+        return NULL;
+    char *base = mmap(NULL, (size_t)total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (base == MAP_FAILED) return NULL;
+    /* mmap aligns to pages only: give back what lies before and behind the aligned part */
+    size_t before = (size_t)(-(uintptr_t)base & (align - 1)), behind = (size_t)(total - size) - before;
+    if (before) munmap(base, before);
+    if (behind) munmap(base + before + size, behind);
+    return counted(base + before);
+}
+
+void och_unmap(void *p, size_t size_bytes) {
+    if (!p) return;
+    atomic_fetch_sub_explicit(&live, 1, memory_order_relaxed);
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), size;
+    if (och_u64_align(size_bytes ? size_bytes : 1, page, &size)) munmap(p, (size_t)size);
+}

@@ -20,6 +20,11 @@ void och_free(void *p);
 void *och_malloc_aligned(size_t size_bytes, size_t align);
 void och_free_aligned(void *p);
 
+/* Zeroed pages of their own, aligned to `align` (a power of two), returned to the system when unmapped; untouched pages
+ * cost nothing. Counted in the fault plan too. och_unmap takes the size that was asked for; NULL is allowed. */
+void *och_map(size_t size_bytes, size_t align);
+void och_unmap(void *p, size_t size_bytes);
+
 /* Fault plan for tests: the allocation number n from now (1 = the next) fails, and only that one; 0 switches it off. */
 void och_alloc_fail_at(uint64_t n);
 /* Allocations counted since the plan was last set; live = allocations not yet released. */

@@ -70,11 +70,17 @@ typedef struct och_launch {
 
 typedef enum och_reduce { OCH_REDUCE_SUM, OCH_REDUCE_MAX } och_reduce;
 
+#define OCH_DEV_ALIGN_BYTES 256 /* of every allocation, at least */
+
+/* Copies and fills of 0 bytes are allowed and do nothing. Ranges of one copy do not overlap. */
 typedef struct och_device_vtable {
+    /* Called by the last release: queues, events, modules, graphs and buffers of the device are gone by then. */
     void (*destroy)(och_device *d);
-    /* size_bytes > 0; alignment at least 256. */
+    /* size_bytes > 0. Fills addr and host; the caller fills the rest. The content is undefined. A message of NOMEM names
+     * the bytes asked for and those that are free. */
     och_status (*alloc)(och_device *d, uint64_t size_bytes, och_mem_kind kind, och_buf *out_buf, och_err *err);
     void (*free)(och_device *d, och_buf *buf);
+    /* What could be allocated now, and all that this process may use (memory_limit_bytes). */
     och_status (*memory)(och_device *d, uint64_t *out_free_bytes, uint64_t *out_total_bytes, och_err *err);
     /* True only if the backend guarantees that the host may dereference OCH_MEM_DEVICE memory. */
     bool (*unified_memory)(const och_device *d);
@@ -87,6 +93,7 @@ typedef struct och_device_vtable {
     och_status (*copy_to_device)(och_queue *q, och_dev_addr dst, const void *src, uint64_t n_bytes, och_err *err);
     och_status (*copy_to_host)(och_queue *q, void *dst, och_dev_addr src, uint64_t n_bytes, och_err *err);
     och_status (*copy)(och_queue *q, och_dev_addr dst, och_dev_addr src, uint64_t n_bytes, och_err *err);
+    /* q is a queue of either device. */
     och_status (*copy_peer)(och_queue *q, och_device *dst_dev, och_dev_addr dst, och_device *src_dev, och_dev_addr src,
                             uint64_t n_bytes, och_err *err);
     och_status (*fill)(och_queue *q, och_dev_addr dst, uint8_t byte, uint64_t n_bytes, och_err *err);
@@ -110,7 +117,8 @@ typedef struct och_device_vtable {
     och_status (*graph_replay)(och_queue *q, och_graph *g, och_err *err);
     och_status (*graph_destroy)(och_graph *g, och_err *err);
 
-    /* n_devices queues, one a device, each with its own buffer of `count` float32; in place. */
+    /* n_devices queues, one a device, each with its own buffer of `count` float32; in place. Every buffer receives the
+     * same bytes: values are combined in the order of the list. The maximum of a NaN and a number is the NaN. */
     och_status (*all_reduce_f32)(och_queue *const *queues, const och_dev_addr *buffers, int n_devices, uint64_t count,
                                  och_reduce op, och_err *err);
 } och_device_vtable;

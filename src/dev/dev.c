@@ -1,0 +1,225 @@
+#include "dev/dev.h"
+
+#include "base/log.h"
+#include "base/strbuf.h"
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#define OCH_BACKEND(name, table) extern const och_backend table;
+#include "dev/backends.def"
+#undef OCH_BACKEND
+
+static const och_backend *const backends[] = {
+#define OCH_BACKEND(name, table) &table,
+#include "dev/backends.def"
+#undef OCH_BACKEND
+};
+
+/* Two rows of one name do not compile. */
+enum {
+#define OCH_BACKEND(name, table) BACKEND_##name,
+#include "dev/backends.def"
+#undef OCH_BACKEND
+    N_BACKENDS
+};
+
+#define SLOTS(X)                                                                                                       \
+    X(destroy) X(alloc) X(free) X(memory) X(unified_memory) X(queue_create) X(queue_destroy) X(synchronise)            \
+    X(copy_to_device) X(copy_to_host) X(copy) X(copy_peer) X(fill) X(event_create) X(event_destroy) X(event_record)    \
+    X(event_query) X(event_wait_host) X(event_wait_queue) X(module_load) X(module_unload) X(module_function)           \
+    X(launch) X(capture_begin) X(capture_end) X(graph_replay) X(graph_destroy) X(all_reduce_f32)
+
+static const struct {
+    const char *name;
+    size_t offset;
+} slots[] = {
+#define X(slot) {#slot, offsetof(och_device_vtable, slot)},
+    SLOTS(X)
+#undef X
+};
+static_assert(sizeof slots / sizeof slots[0] * sizeof(void (*)(void)) == sizeof(och_device_vtable),
+              "SLOTS names every member of och_device_vtable");
+
+/* The allocations of all devices. */
+static _Atomic uint64_t live_bytes;
+static _Atomic uint64_t live_count;
+
+int och_backend_count(void) { return N_BACKENDS; }
+const och_backend *och_backend_at(int i) { return i >= 0 && i < N_BACKENDS ? backends[i] : NULL; }
+
+och_status och_device_check(const och_device *d, och_err *err) {
+    if (!d || !d->vtable) return och_err_set(err, OCH_INTERNAL, "a device without a table of functions");
+    for (size_t i = 0; i < sizeof slots / sizeof slots[0]; i++) {
+        void (*f)(void);
+        memcpy(&f, (const char *)d->vtable + slots[i].offset, sizeof f);
+        if (!f)
+            return och_err_set(err, OCH_INTERNAL, "device %s:%d: slot %s of its table is empty: what a device cannot do "
+                               "is a function that returns unsupported", d->info.backend, d->info.index, slots[i].name);
+    }
+    return OCH_OK;
+}
+
+/* The names that open would accept, as "cpu:0, null:0, auto"; a backend that cannot count is named with its reason. */
+static void list_names(och_strbuf *out) {
+    for (int i = 0; i < N_BACKENDS; i++) {
+        int n = 0;
+        och_err why;
+        och_err_clear(&why);
+        if (backends[i]->count(&n, &why) != OCH_OK) {
+            och_strbuf_printf(out, "%s (none: %s), ", backends[i]->name, why.message);
+            continue;
+        }
+        if (n > 1) och_strbuf_printf(out, "%s:0 to %s:%d, ", backends[i]->name, backends[i]->name, n - 1);
+        else if (n == 1) och_strbuf_printf(out, "%s:0, ", backends[i]->name);
+    }
+    och_strbuf_puts(out, "auto");
+}
+
+static och_status refuse_name(const char *name, och_status st, const char *why, och_err *err) {
+    och_strbuf names;
+    och_strbuf_init(&names);
+    list_names(&names);
+    st = och_err_set(err, st, "device '%s': %s; expected one of: %s", name, why,
+                     names.failed ? "(out of memory)" : och_strbuf_str(&names));
+    och_strbuf_deinit(&names);
+    return st;
+}
+
+static och_status open_checked(const och_backend *b, int index, const och_dev_options *options, och_device **out_device,
+                               och_err *err) {
+    static const och_dev_options defaults;
+    OCH_TRY(b->open(index, options ? options : &defaults, out_device, err));
+    och_status st = och_device_check(*out_device, err);
+    if (st == OCH_OK && (strcmp((*out_device)->info.backend, b->name) || (*out_device)->info.index != index))
+        st = och_err_set(err, OCH_INTERNAL, "backend %s: device %d calls itself %s:%d", b->name, index,
+                         (*out_device)->info.backend, (*out_device)->info.index);
+    if (st != OCH_OK) { /* not released: a table that failed the check may have no destroy */
+        *out_device = NULL;
+        return st;
+    }
+    return OCH_OK;
+}
+
+/* What `auto` prefers, best last; negative: never chosen on its own. */
+static int auto_rank(och_dev_kind kind) {
+    switch (kind) {
+        case OCH_DEV_CPU: return 0;
+        case OCH_DEV_INTEGRATED: return 1;
+        case OCH_DEV_DISCRETE: return 2;
+        case OCH_DEV_SIMULATED:
+        case OCH_DEV_NULL: return -1;
+    }
+    return -1;
+}
+
+/* The best kind; among equals the one with more usable memory, then the first. A device that does not open is passed
+ * over with a message: `auto` must find what works. */
+static och_status open_auto(const och_dev_options *options, och_device **out_device, och_err *err) {
+    och_device *best = NULL;
+    och_err first;
+    och_err_clear(&first);
+    for (int i = 0; i < N_BACKENDS; i++) {
+        int n = 0;
+        och_err why;
+        och_err_clear(&why);
+        if (backends[i]->count(&n, &why) != OCH_OK) continue;
+        for (int k = 0; k < n; k++) {
+            och_device *d;
+            och_err_clear(&why);
+            if (open_checked(backends[i], k, options, &d, &why) != OCH_OK) {
+                och_log(OCH_LOG_INFO, "device %s:%d is passed over: %s", backends[i]->name, k, why.message);
+                if (first.status == OCH_OK) first = why;
+                continue;
+            }
+            int rank = auto_rank(d->info.kind), best_rank = best ? auto_rank(best->info.kind) : -1;
+            bool better = rank > best_rank || (rank >= 0 && rank == best_rank &&
+                                               d->info.memory_limit_bytes > best->info.memory_limit_bytes);
+            och_device *drop = better ? best : d;
+            if (better) best = d;
+            och_device_release(drop);
+        }
+    }
+    *out_device = best;
+    if (best) return OCH_OK;
+    if (first.status != OCH_OK) return och_err_set(err, first.status, "device 'auto': %s", first.message);
+    return och_err_set(err, OCH_UNAVAILABLE, "device 'auto': no backend offers a device that computes");
+}
+
+och_status och_device_open(const char *name, const och_dev_options *options, och_device **out_device, och_err *err) {
+    *out_device = NULL;
+    if (!name || !*name) return refuse_name("", OCH_INVALID, "an empty name", err);
+    if (!strcmp(name, "auto")) return open_auto(options, out_device, err);
+    size_t n_name = strcspn(name, ":");
+    for (int i = 0; i < N_BACKENDS; i++) {
+        const och_backend *b = backends[i];
+        if (strlen(b->name) != n_name || memcmp(b->name, name, n_name) != 0) continue;
+        int index = 0, n = 0;
+        if (name[n_name]) {
+            const char *digits = name + n_name + 1;
+            size_t n_digits = strspn(digits, "0123456789");
+            if (!n_digits || n_digits > 6 || digits[n_digits])
+                return refuse_name(name, OCH_INVALID, "the index after ':' is not a small whole number", err);
+            for (size_t k = 0; k < n_digits; k++) index = index * 10 + (digits[k] - '0');
+        }
+        OCH_TRY(b->count(&n, err));
+        if (!n) return refuse_name(name, OCH_UNAVAILABLE, "this backend finds no device", err);
+        if (index >= n) return refuse_name(name, OCH_RANGE, "no device of this index", err);
+        return open_checked(b, index, options, out_device, err);
+    }
+    return refuse_name(name, OCH_NOTFOUND, "no such backend", err);
+}
+
+och_device *och_device_retain(och_device *d) {
+    if (d) __atomic_fetch_add(&d->refcount, 1, __ATOMIC_RELAXED);
+    return d;
+}
+
+void och_device_release(och_device *d) {
+    if (d && __atomic_fetch_sub(&d->refcount, 1, __ATOMIC_ACQ_REL) == 1) d->vtable->destroy(d);
+}
+
+och_status och_buf_alloc(och_device *d, uint64_t size_bytes, och_mem_kind kind, och_buf *out_buf, och_err *err) {
+    memset(out_buf, 0, sizeof *out_buf);
+    if (kind != OCH_MEM_DEVICE && kind != OCH_MEM_PINNED)
+        return och_err_set(err, OCH_INVALID, "device %s:%d: unknown kind of memory %d", d->info.backend, d->info.index,
+                           (int)kind);
+    if (!size_bytes)
+        return och_err_set(err, OCH_INVALID, "device %s:%d: an allocation of 0 bytes", d->info.backend, d->info.index);
+    och_buf b = {0};
+    OCH_TRY(d->vtable->alloc(d, size_bytes, kind, &b, err));
+    b.device = d;
+    b.size_bytes = size_bytes;
+    b.kind = kind;
+    bool host_wanted = kind == OCH_MEM_PINNED || d->vtable->unified_memory(d);
+    if (!b.addr.value || b.addr.value % OCH_DEV_ALIGN_BYTES || (b.host != NULL) != host_wanted) {
+        uint64_t at = b.addr.value;
+        d->vtable->free(d, &b);
+        return och_err_set(err, OCH_INTERNAL, "device %s:%d: allocation of %llu bytes at 0x%llx: expected an address "
+                           "aligned to %d and %s host pointer", d->info.backend, d->info.index,
+                           (unsigned long long)size_bytes, (unsigned long long)at, OCH_DEV_ALIGN_BYTES,
+                           host_wanted ? "a" : "no");
+    }
+    atomic_fetch_add(&live_bytes, size_bytes);
+    atomic_fetch_add(&live_count, 1);
+    *out_buf = b;
+    return OCH_OK;
+}
+
+void och_buf_free(och_buf *b) {
+    if (!b || !b->device) return;
+    atomic_fetch_sub(&live_bytes, b->size_bytes);
+    atomic_fetch_sub(&live_count, 1);
+    b->device->vtable->free(b->device, b);
+    memset(b, 0, sizeof *b);
+}
+
+void och_buf_live(uint64_t *out_bytes, uint64_t *out_count) {
+    *out_bytes = atomic_load(&live_bytes);
+    *out_count = atomic_load(&live_count);
+}
+
+void *och_dev_host(const och_device *d, och_dev_addr a) {
+    return d->vtable->unified_memory(d) ? (void *)(uintptr_t)a.value : NULL;
+}
