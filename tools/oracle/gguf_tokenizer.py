@@ -71,6 +71,9 @@ class SentencePiece:
         self.v = v
         m = pb.ModelProto()
         for i, (token, score, kind) in enumerate(zip(v.tokens, v.scores, v.types)):
+            # GGUF spells the spaces of user-defined tokens as spaces; sentencepiece escapes all.
+            if kind == USER_DEFINED:
+                token = token.replace(" ", "\u2581")
             # The file may call the unknown token a control token; sentencepiece wants exactly one.
             m.pieces.add(piece=token, score=score, type=UNKNOWN if i == v.unk else kind)
         t = m.trainer_spec
