@@ -1,0 +1,268 @@
+#!/usr/bin/env python3
+"""The command line from outside: what is printed where, exit codes, messages, interruption, a full disk.
+
+    test_cli.py OCHRE [unittest arguments]
+
+Uses a tiny random model; needs no real one.
+"""
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import tiny_gguf
+
+OCHRE = os.path.abspath(sys.argv.pop(1))
+TMP = tempfile.TemporaryDirectory()
+MODEL = os.path.join(TMP.name, "tiny.gguf")
+CHAT = os.path.join(TMP.name, "tiny-chat.gguf")
+COMMANDS = ["run", "pull", "inspect", "bench", "verify", "tokenize", "devices", "ops"]
+
+
+def ochre(*args, stdin="", env=None, binary=False, timeout=120):
+    e = {k: v for k, v in os.environ.items() if not k.startswith("OCHRE_")}
+    e.update(env or {})
+    return subprocess.run([OCHRE, *args], input=stdin.encode(), capture_output=True, env=e, timeout=timeout) if binary else \
+        subprocess.run([OCHRE, *args], input=stdin, capture_output=True, text=True, errors="replace", env=e, timeout=timeout)
+
+
+def setUpModule():
+    for path, chat in ((MODEL, False), (CHAT, True)):
+        with open(path, "wb") as f:
+            f.write(tiny_gguf.build(chat=chat))
+
+
+class Frame(unittest.TestCase):
+    def test_version(self):
+        r = ochre("--version")
+        self.assertRegex(r.stdout, r"^ochre \d+\.\d+\.\d+\n$")
+        self.assertEqual((r.returncode, r.stderr), (0, ""))
+
+    def test_help_names_every_command(self):
+        r = ochre("--help")
+        self.assertEqual(r.returncode, 0)
+        for c in COMMANDS:
+            self.assertRegex(r.stdout, r"(?m)^  %s " % c)
+
+    def test_each_command_teaches(self):
+        for c in COMMANDS:
+            a, b = ochre(c, "--help"), ochre("help", c)
+            self.assertEqual((a.returncode, a.stderr), (0, ""), c)
+            self.assertEqual(a.stdout, b.stdout, c)
+            self.assertIn("usage: ochre " + c, a.stdout)
+            self.assertIn("ochre " + c, a.stdout.split("usage:")[1].split("\n", 1)[1], "an example of " + c)
+
+    def test_no_command(self):
+        r = ochre()
+        self.assertEqual((r.returncode, r.stdout), (2, ""))
+        self.assertIn("ochre --help", r.stderr)
+
+    def test_suggestions(self):
+        for args, wanted in ((["rum"], "did you mean run?"), (["benhc"], "did you mean bench?"),
+                             (["run", MODEL, "--promt", "x"], "did you mean --prompt?"),
+                             (["run", MODEL, "--max", "3"], "did you mean --max-tokens?"),
+                             (["devices", "--jsno"], "did you mean --json?")):
+            r = ochre(*args)
+            self.assertEqual((r.returncode, r.stdout), (2, ""), args)
+            self.assertIn(wanted, r.stderr)
+        r = ochre("frobnicate")
+        self.assertEqual(r.returncode, 2)
+        self.assertNotIn("did you mean", r.stderr)
+
+    def test_environment(self):
+        r = ochre("help", "environment")
+        for v in ("OCHRE_OP_ONLY", "OCHRE_THREADS", "OCHRE_MODELS"):
+            self.assertIn(v, r.stdout)
+        self.assertIn("OCHRE_THRAEDS", ochre("--version", env={"OCHRE_THRAEDS": "2"}).stderr)
+        self.assertEqual(ochre("--version", env={"OCHRE_LOG": "loud"}).returncode, 2)
+
+    def test_devices(self):
+        r = ochre("devices")
+        self.assertEqual(r.returncode, 0)
+        self.assertRegex(r.stdout, r"(?m)^cpu:0 ")
+        d = json.loads(ochre("devices", "--json").stdout)["devices"]
+        cpu = [x for x in d if x["device"] == "cpu:0"][0]
+        self.assertTrue(cpu["unified_memory"])
+        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        self.assertLess(abs(cpu["memory_bytes"] - total), total * 0.1)
+
+    def test_full_disk(self):
+        with open("/dev/full", "w") as full:
+            for args in (["--help"], ["devices"], ["run", MODEL, "--prompt", "the", "--max-tokens", "4"]):
+                r = subprocess.run([OCHRE, *args], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+                self.assertEqual(r.returncode, 1, args)
+                self.assertIn("standard output: No space left on device", r.stderr)
+
+    def test_closed_pipe(self):
+        for args in (["help", "environment"], ["run", MODEL, "--prompt", "the", "--max-tokens", "200"]):
+            r, w = os.pipe()
+            os.close(r)
+            p = subprocess.run([OCHRE, *args], stdout=w, stderr=subprocess.PIPE, text=True, timeout=60)
+            os.close(w)
+            self.assertEqual(p.returncode, 1, args)
+            self.assertIn("Broken pipe", p.stderr)
+
+
+class Run(unittest.TestCase):
+    def test_text_alone_on_stdout(self):
+        r = ochre("run", MODEL, "--prompt", "the", "--max-tokens", "8", "--quiet")
+        self.assertEqual((r.returncode, r.stderr), (0, ""))
+        self.assertTrue(r.stdout.endswith("\n"))
+        s = ochre("run", MODEL, "--prompt", "the", "--max-tokens", "8", "--stats")
+        self.assertEqual(s.stdout, r.stdout)
+        self.assertRegex(s.stderr, r"decode .* tokens/s")
+        j = json.loads(ochre("run", MODEL, "--prompt", "the", "--max-tokens", "8", "--json").stdout)
+        self.assertEqual(j["text"] + "\n", r.stdout)
+        self.assertEqual((j["prompt_tokens"], j["stop"] in ("length", "end")), (1, True))
+
+    def test_sources_of_the_prompt(self):
+        path = os.path.join(TMP.name, "prompt.txt")
+        with open(path, "w") as f:
+            f.write("the thing")
+        args = ["--max-tokens", "8", "--quiet"]
+        wanted = ochre("run", MODEL, "--prompt", "the thing", *args).stdout
+        self.assertEqual(ochre("run", MODEL, "--file", path, *args).stdout, wanted)
+        self.assertEqual(ochre("run", MODEL, "-f", "-", *args, stdin="the thing").stdout, wanted)
+        self.assertEqual(ochre("run", MODEL, "-", *args, stdin="the thing").stdout, wanted)
+        self.assertEqual(ochre("run", "--prompt=the thing", *args, "--", MODEL).stdout, wanted)
+
+    def test_seed(self):
+        args = ["run", MODEL, "--prompt", "the", "-n", "24", "-q", "--temperature", "1"]
+        a, b, c = (ochre(*args, "--seed", s, binary=True).stdout for s in ("1", "1", "2"))
+        self.assertEqual(a, b)
+        self.assertNotEqual(a, c)
+
+    def test_threads_and_batch_invariance_change_nothing(self):
+        base = ["run", MODEL, "--prompt", "the thing and", "-n", "16", "-q"]
+        wanted = ochre(*base).stdout
+        for more in (["--threads", "1"], ["--threads", "3"], ["--batch-invariant"]):
+            self.assertEqual(ochre(*base, *more).stdout, wanted, more)
+
+    def test_values_are_checked(self):
+        for args in (["--max-tokens", "x"], ["--max-tokens", "-1"], ["--max-tokens", "3.5"], ["--max-tokens", ""],
+                     ["--max-tokens", " 3"], ["--max-tokens", "99999999999999999999"], ["--temperature", "nan"],
+                     ["--temperature", "-1"], ["--temperature", "1e"], ["--temperature", "inf"], ["--top-p", "0"],
+                     ["--top-p", "1.5"], ["--min-p", "-0.1"], ["--seed", "-1"], ["--seed", "0x1"], ["--threads", "0"],
+                     ["--kv-type", "f64"], ["--context", "0"], ["--max-tokens"], ["--chat=1"], ["extra"], ["-Z"]):
+            r = ochre("run", MODEL, "--prompt", "x", *args)
+            self.assertEqual((r.returncode, r.stdout), (2, ""), args)
+            self.assertTrue(r.stderr.startswith("ochre: error: "), r.stderr)
+            self.assertIn("ochre run --help", r.stderr)
+
+    def test_one_prompt(self):
+        self.assertEqual(ochre("run", MODEL).returncode, 2)
+        self.assertEqual(ochre("run", MODEL, "--prompt", "a", "--file", "b").returncode, 2)
+        self.assertEqual(ochre("run", "--prompt", "a").returncode, 2)
+
+    def test_failures_say_what_to_do(self):
+        r = ochre("run", "smollm2-135m", "--prompt", "x", env={"OCHRE_MODELS": TMP.name})
+        self.assertEqual((r.returncode, r.stdout), (1, ""))
+        self.assertIn("ochre pull smollm2-135m", r.stderr)
+        r = ochre("run", "smolm2-135m", "--prompt", "x", env={"OCHRE_MODELS": TMP.name})
+        self.assertIn("did you mean smollm2-135m?", r.stderr)
+        r = ochre("run", "./no/such.gguf", "--prompt", "x")
+        self.assertEqual(r.returncode, 1)
+        self.assertIn("./no/such.gguf", r.stderr)
+        r = ochre("run", MODEL, "--prompt", "x", "--device", "toaster")
+        self.assertEqual(r.returncode, 1)
+        self.assertIn("toaster", r.stderr)
+        self.assertIn("cpu", r.stderr)
+        r = ochre("run", MODEL, "--file", os.path.join(TMP.name, "absent.txt"))
+        self.assertIn("absent.txt: No such file or directory", r.stderr)
+        r = ochre("run", MODEL, "-", stdin="a\0b")
+        self.assertIn("NUL", r.stderr)
+        self.assertEqual(r.returncode, 1)
+        r = ochre("run", MODEL, "--prompt", "the " * 400, "-n", "4")
+        self.assertEqual(r.returncode, 1)
+        self.assertIn("context", r.stderr)
+
+    def test_broken_model(self):
+        path = os.path.join(TMP.name, "broken.gguf")
+        with open(MODEL, "rb") as f:
+            data = f.read()
+        for cut in (0, 3, 11, 200, len(data) // 2, len(data) - 1):
+            with open(path, "wb") as f:
+                f.write(data[:cut])
+            r = ochre("run", path, "--prompt", "x")
+            self.assertEqual((r.returncode, r.stdout), (1, ""), cut)
+            self.assertIn("broken.gguf", r.stderr)
+
+    def test_models_folder(self):
+        r = ochre("run", "tiny.gguf", "--prompt", "the", "-n", "2", "-q", env={"OCHRE_MODELS": TMP.name})
+        self.assertEqual(r.returncode, 0, r.stderr)
+
+    def test_chat(self):
+        r = ochre("run", CHAT, "--chat", "--system", "be brief", "--prompt", "the", "-n", "4", "--json")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        chatml = "<|im_start|>system\nbe brief<|im_end|>\n<|im_start|>user\nthe<|im_end|>\n<|im_start|>assistant\n"
+        plain = ochre("run", CHAT, "--prompt", chatml, "-n", "4", "--json")
+        keys = ("text", "prompt_tokens", "generated_tokens")
+        a, b = json.loads(r.stdout), json.loads(plain.stdout)
+        self.assertEqual([a[k] for k in keys], [b[k] for k in keys])
+        r = ochre("run", MODEL, "--chat", "--prompt", "the")
+        self.assertEqual(r.returncode, 1)
+        self.assertIn("template", r.stderr)
+
+    def test_zero_tokens(self):
+        r = ochre("run", MODEL, "--prompt", "the", "-n", "0", "-q")
+        self.assertEqual((r.returncode, r.stdout, r.stderr), (0, "", ""))
+
+    def test_interrupt(self):
+        # Enough tokens that it cannot be done before the signal; the text so far has been written.
+        big = os.path.join(TMP.name, "long.gguf")
+        with open(big, "wb") as f:
+            f.write(tiny_gguf.build(context=1 << 20))
+        p = subprocess.Popen([OCHRE, "run", big, "--prompt", "the", "-n", "900000", "-q", "--temperature", "1"],
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        first = p.stdout.read(1)
+        p.send_signal(signal.SIGINT)
+        out, err = p.communicate(timeout=60)
+        self.assertEqual(p.returncode, 130, err)
+        self.assertEqual(len(first), 1)
+        self.assertTrue(out.endswith(b"\n"))
+        self.assertIn(b"interrupted", err)
+
+
+class Inspect(unittest.TestCase):
+    def test_readable_and_json(self):
+        r = ochre("inspect", MODEL)
+        self.assertEqual(r.returncode, 0, r.stderr)
+        for word in ("llama", "token_embd.weight", "blk.0.attn_q.weight", "weights", "state", "linear"):
+            self.assertIn(word, r.stdout)
+        j = json.loads(ochre("inspect", MODEL, "--json").stdout)
+        self.assertEqual(len(j["tensors"]), 2 * 9 + 3)
+        self.assertEqual(j["metadata"]["llama.block_count"], 2)
+
+    def test_what_cannot_run_is_shown(self):
+        path = os.path.join(TMP.name, "alien.gguf")
+        with open(MODEL, "rb") as f:
+            data = f.read()
+        with open(path, "wb") as f:
+            f.write(data.replace(b"\x05\0\0\0\0\0\0\0llama", b"\x05\0\0\0\0\0\0\0alien", 1))
+        r = ochre("inspect", path)
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertIn("alien", r.stdout)
+        self.assertIn("token_embd.weight", r.stdout)
+        self.assertIn("cannot run", r.stdout)
+
+
+class Bench(unittest.TestCase):
+    def test_formats(self):
+        args = ["bench", MODEL, "-p", "16", "-n", "8", "-r", "2"]
+        self.assertRegex(ochre(*args).stdout, r"prefill.*\n.*decode|pp16|prefill")
+        j = json.loads(ochre(*args, "--format", "json").stdout)
+        self.assertGreater(j["decode"]["median"], 0)
+        self.assertEqual(len(j["decode"]["runs"]), 2)
+        csv = ochre(*args, "--format", "csv").stdout.splitlines()
+        self.assertEqual(len(csv), 3)
+        self.assertEqual(len({line.count(",") for line in csv}), 1)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=1)
