@@ -98,14 +98,16 @@ typedef struct och_attr_rope {
 } och_attr_rope;
 
 /* Paged state of one layer. kcache and vcache: [n_blocks] blocks of n_kv_heads * block_tokens * head_dim elements in the
- * cache's dtype (F32, F16, BF16). In a block, K is [n_kv_heads][head_dim][block_tokens] (a row is one dimension of
+ * cache's dtype (F32, F16, BF16), as a tensor of n_blocks rows and that many columns. k, v f32[n, n_kv_heads * head_dim].
+ * In a block, K is [n_kv_heads][head_dim][block_tokens] (a row is one dimension of
  * block_tokens tokens, so that scores are computed for many tokens at once) and V is [n_kv_heads][block_tokens][head_dim].
  * slots i32[n,1]: block id * block_tokens + offset of the token; negative: not stored. */
 typedef struct och_attr_kv {
     int n_kv_heads, head_dim, block_tokens;
 } och_attr_kv;
 
-/* kv_write(rope(norm(k)), v) and y = rope(norm(q)), in one pass; y may be q. */
+/* kv_write(rope(norm(k)), v) and y = rope(norm(q)), in one pass; y may be q. qnorm and knorm f32[1, head_dim], either may
+ * be absent. rot_dim may be 0 (then the table has no columns). */
 typedef struct och_attr_qkv_post {
     och_attr_kv kv;
     och_attr_rope rope; /* n_heads: of q */
@@ -154,6 +156,7 @@ typedef struct och_op_ctx {
     och_dev_addr scratch_addr;
     uint64_t scratch_bytes; /* at least what the provider asked for */
     bool batch_invariant;   /* one variant whatever the number of rows */
+    bool reference_asked;   /* the reference was asked for by name: its calls are no fall back */
 } och_op_ctx;
 
 typedef struct och_op_provider {
@@ -187,7 +190,7 @@ const char *och_op_operands(och_op_id op); /* the third column of ops.def */
  * op, operand, expected and found. */
 och_status och_op_check(const och_op_call *call, och_err *err) OCH_WARN_UNUSED;
 
-/* The provider of highest priority that supports the call on the device. `only` restricts to one name (NULL: any;
+/* The provider of highest priority that supports the call on the device, after och_op_check. `only` restricts to one name (NULL: any;
  * OCHRE_OP_ONLY is read by the caller). A refusal names the op, the device and each provider's reason. */
 och_status och_op_select(const och_device *device, const och_op_call *call, const char *only,
                          const och_op_provider **out_provider, och_err *err) OCH_WARN_UNUSED;
