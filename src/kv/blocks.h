@@ -34,9 +34,11 @@ uint32_t och_kv_pool_peak(const och_kv_pool *pool);     /* most blocks in use at
 uint64_t och_kv_pool_refs_sum(const och_kv_pool *pool); /* all references, for checks */
 
 /* Called when a pool runs dry: frees at least one block that nobody but the callee references and returns true, or false.
- * The prefix index registers itself here. */
+ * The prefix index registers itself here; NULL takes it away. */
 typedef bool (*och_kv_evict_fn)(void *user);
 void och_kv_pool_set_evict(och_kv_pool *pool, och_kv_evict_fn fn, void *user);
+/* Evicts until n_blocks are free; false when that many cannot be had. */
+bool och_kv_pool_make_room(och_kv_pool *pool, uint64_t n_blocks);
 
 /* ---- groups ---- */
 
@@ -75,16 +77,19 @@ OCH_WARN_UNUSED och_status och_kv_seq_create(const och_kv_group_desc *groups, oc
                                              uint32_t n_groups, och_kv_seq **out_seq, och_err *err);
 void och_kv_seq_destroy(och_kv_seq *seq); /* releases its blocks; NULL is fine */
 
-/* A sequence with the same contents; every block is shared. Reserved but uncommitted room is not carried over. */
-OCH_WARN_UNUSED och_status och_kv_seq_fork(const och_kv_seq *seq, och_kv_seq **out_seq, och_err *err);
+/* A sequence with the same contents; every block is shared. What `seq` had reserved and not committed is void afterwards
+ * (its last block is shared now) and is not carried over: reserve again before the next step. */
+OCH_WARN_UNUSED och_status och_kv_seq_fork(och_kv_seq *seq, och_kv_seq **out_seq, och_err *err);
 
-/* Copies that one reserve of n_new_tokens can ask for at most. */
-uint32_t och_kv_seq_max_copies(const och_kv_seq *seq, uint32_t n_new_tokens);
+/* Copies that one reserve can ask for at most: one a group. */
+uint32_t och_kv_seq_max_copies(const och_kv_seq *seq);
 
 /* Makes positions [length, length + n_new_tokens) writable: every block they fall in is held by this sequence alone.
- * A shared block that keeps earlier positions gets a copy order. All or nothing: on error nothing has changed.
- * RANGE: beyond max_context or a ring's max_step_tokens, or copies_cap too small; NOMEM: a pool has too few free blocks
- * (the message says how many are free and how many are needed). Repeating a reserve is free. */
+ * A shared block that keeps earlier positions gets a copy order, which must be carried out before the step writes, and
+ * which is given once. All or nothing: on error the sequence has not changed (an index may have evicted).
+ * RANGE: beyond max_context or a ring's max_step_tokens, or copies_cap below max_copies; NOMEM: a pool has too few free
+ * blocks (the message says how many are free and how many are needed). Repeating a reserve costs nothing. The block of
+ * a SLOT group at length 0 holds garbage: the op that starts from nothing does not read it. */
 OCH_WARN_UNUSED och_status och_kv_seq_reserve(och_kv_seq *seq, uint32_t n_new_tokens, och_kv_copy *copies,
                                               uint32_t copies_cap, uint32_t *out_n_copies, och_err *err);
 
@@ -92,13 +97,14 @@ OCH_WARN_UNUSED och_status och_kv_seq_reserve(och_kv_seq *seq, uint32_t n_new_to
 OCH_WARN_UNUSED och_status och_kv_seq_commit(och_kv_seq *seq, uint32_t n_tokens, och_err *err);
 
 /* Drops positions from `length` on and releases blocks that hold nothing else. RANGE when length exceeds the present one
- * or when a ring has already overwritten what position `length` would attend to; a SLOT group can only be truncated
+ * or when a ring has already given away what position `length` would attend to (reserving counts as overwriting); a SLOT group can only be truncated
  * to 0 (it has no history) or to the present length. Nothing changes on error. */
 OCH_WARN_UNUSED och_status och_kv_seq_truncate(och_kv_seq *seq, uint32_t length, och_err *err);
 
-/* Appends n full blocks whose contents are known (a prefix hit) to a sequence that is empty: retains each; sets the
- * length to n * block_tokens. Only for sequences whose groups are one PAGED group; RANGE otherwise. */
-OCH_WARN_UNUSED och_status och_kv_seq_adopt(och_kv_seq *seq, const int32_t *blocks, uint32_t n_blocks, och_err *err);
+/* Gives n full blocks whose contents are known (a prefix hit) to a sequence that is empty, whose length is then
+ * n * block_tokens. On OK the references that the caller held pass to the sequence. Only for sequences of one PAGED
+ * group; INVALID otherwise, RANGE beyond max_context. */
+OCH_WARN_UNUSED och_status och_kv_seq_adopt_take(och_kv_seq *seq, const int32_t *blocks, uint32_t n_blocks, och_err *err);
 
 uint32_t och_kv_seq_length(const och_kv_seq *seq);
 uint32_t och_kv_seq_groups(const och_kv_seq *seq);
