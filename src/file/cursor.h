@@ -49,6 +49,13 @@ static inline bool och_cursor_copy(och_cursor *c, void *out, uint64_t n) {
 }
 
 static inline uint64_t och_load_le(const uint8_t *p, int n_bytes) {
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    if (n_bytes == 8) { /* the common case: one load instead of eight */
+        uint64_t whole;
+        memcpy(&whole, p, 8);
+        return whole;
+    }
+#endif
     uint64_t v = 0;
     for (int i = 0; i < n_bytes; i++) v |= (uint64_t)p[i] << (8 * i);
     return v;

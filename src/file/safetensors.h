@@ -19,8 +19,8 @@ typedef struct och_safetensors och_safetensors;
 /* NOTFOUND, IO, CORRUPT, NOMEM. Release with och_safetensors_close. */
 och_status och_safetensors_open(const char *path, och_safetensors **out_s, och_err *err) OCH_WARN_UNUSED;
 /* A Hugging Face folder: model.safetensors.index.json and the shards that it names, else model.safetensors. A shard that is
- * missing, a tensor in two shards, a tensor that the index puts in a shard that lacks it, and a tensor that no index
- * entry names are CORRUPT (a missing shard NOTFOUND), each named. */
+ * missing, a tensor in two shards, and a tensor that the index puts in a shard that lacks it are CORRUPT (a missing shard
+ * NOTFOUND), each named. A tensor of a shard that no index entry names is listed like the others. */
 och_status och_safetensors_open_dir(const char *dir, och_safetensors **out_s, och_err *err) OCH_WARN_UNUSED;
 /* One file in memory that the caller keeps alive; `name` stands for the path. */
 och_status och_safetensors_open_memory(const char *name, const void *data, uint64_t size, och_safetensors **out_s,
