@@ -94,6 +94,9 @@ typedef struct och_open_args {
 } och_open_args;
 int och_main_open(const och_open_args *args, ochre_model **out_model) OCH_WARN_UNUSED;
 
+/* "auto", "f32", "f16", "bf16"; OCH_EXIT_USAGE for another word. */
+int och_main_kv_type(const char *name, ochre_kv_type *out_type) OCH_WARN_UNUSED;
+
 /* Ctrl-C: installs a handler that sets a flag; a second Ctrl-C ends the process. */
 void och_main_catch_interrupt(void);
 bool och_main_interrupted(void);

@@ -54,6 +54,19 @@ och_status och_model_path(const char *model, och_strbuf *out_path, och_err *err)
                        och_models_dir(), known[0].name, known[1].name);
 }
 
+int och_main_kv_type(const char *name, ochre_kv_type *out_type) {
+    static const struct {
+        const char *name;
+        ochre_kv_type type;
+    } types[] = {{"auto", OCHRE_KV_AUTO}, {"f32", OCHRE_KV_F32}, {"f16", OCHRE_KV_F16}, {"bf16", OCHRE_KV_BF16}};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (!strcmp(name, types[i].name)) {
+            *out_type = types[i].type;
+            return OCH_EXIT_OK;
+        }
+    return OCH_EXIT_USAGE;
+}
+
 typedef struct progress {
     const char *name;
     bool tty, shown;

@@ -134,12 +134,8 @@ int och_cmd_run(int argc, char **argv) {
     if (prompt_text && file) return och_main_usage("run", "both --prompt and a file: expected one source of the prompt");
     if (!prompt_text && !file) return och_main_usage("run", "no prompt: give --prompt TEXT, --file PATH or - for standard input");
     ochre_session_options so = OCHRE_SESSION_OPTIONS_INIT;
-    static const char *const kv_names[] = {"auto", "f32", "f16", "bf16"};
-    int kv_type = -1;
-    for (int i = 0; i < 4; i++)
-        if (!strcmp(kv, kv_names[i])) kv_type = i;
-    if (kv_type < 0) return och_main_usage("run", "--kv-type: expected auto, f32, f16 or bf16, found \"%.100s\"", kv);
-    so.kv_type = (ochre_kv_type)kv_type;
+    if (och_main_kv_type(kv, &so.kv_type) != OCH_EXIT_OK)
+        return och_main_usage("run", "--kv-type: expected auto, f32, f16 or bf16, found \"%.100s\"", kv);
     so.batch_invariant = invariant;
     if (system) chat = true;
 
