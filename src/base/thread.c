@@ -27,7 +27,7 @@ struct och_pool {
     och_pool_fn fn;                             /* valid for the generation; on its line, since they are read together */
     void *arg;
     bool stopping;
-    _Alignas(LINE) _Atomic uint32_t n_running; /* members other than the caller still in this run; the caller waits for 0 */
+    _Alignas(LINE) _Atomic uint32_t n_done; /* members other than the caller that finished a run, ever; wraps around */
     _Alignas(LINE) _Atomic uint32_t n_sleeping;
     _Atomic uint32_t caller_sleeps;
     _Alignas(LINE) _Atomic uint32_t barrier_arrived;
@@ -99,6 +99,10 @@ static void wait_while_equal(const och_pool *p, _Atomic uint32_t *word, uint32_t
     atomic_fetch_sub(sleepers, 1);
 }
 
+/* n_done at the end of run number `generation`. A count that only grows saves the caller a write to a line that the
+ * members own, in every run. */
+static uint32_t all_done(const och_pool *p, uint32_t generation) { return generation * ((uint32_t)p->n - 1); }
+
 static void *member_main(void *arg) {
     starter s = *(starter *)arg;
     och_free(arg);
@@ -108,13 +112,16 @@ static void *member_main(void *arg) {
         wait_while_equal(p, &p->generation, seen, &p->n_sleeping);
         if (p->stopping) return NULL;
         p->fn(p->arg, &me);
-        if (atomic_fetch_sub(&p->n_running, 1) == 1 && atomic_load(&p->caller_sleeps)) futex_wake_all(&p->n_running);
+        bool last = atomic_fetch_add(&p->n_done, 1) + 1 == all_done(p, seen + 1);
+        if (last && atomic_load(&p->caller_sleeps)) futex_wake_all(&p->n_done);
     }
 }
 
-static void begin_run(och_pool *p) {
-    atomic_fetch_add(&p->generation, 1);
+/* Returns the number of the run. */
+static uint32_t begin_run(och_pool *p) {
+    uint32_t generation = atomic_fetch_add(&p->generation, 1) + 1;
     if (atomic_load(&p->n_sleeping)) futex_wake_all(&p->generation);
+    return generation;
 }
 
 static och_status start_member(och_pool *p, int index, och_err *err) {
@@ -163,7 +170,7 @@ void och_pool_destroy(och_pool *p) {
     if (!p) return;
     pthread_mutex_lock(&p->caller);
     p->stopping = true;
-    begin_run(p);
+    (void)begin_run(p);
     pthread_mutex_unlock(&p->caller);
     for (int i = 0; i < p->n_started; i++) pthread_join(p->threads[i], NULL);
     pthread_mutex_destroy(&p->caller);
@@ -176,15 +183,16 @@ int och_pool_size(const och_pool *p) { return p->n; }
 void och_pool_run(och_pool *p, och_pool_fn fn, void *arg) {
     pthread_mutex_lock(&p->caller);
     och_pool_member me = {p, 0, p->n};
-    if (p->n > 1) {
+    if (p->n == 1) {
+        fn(arg, &me);
+    } else {
         p->fn = fn;
         p->arg = arg;
-        atomic_store_explicit(&p->n_running, (uint32_t)p->n - 1, memory_order_relaxed);
-        begin_run(p);
+        uint32_t all = all_done(p, begin_run(p));
+        fn(arg, &me);
+        for (uint32_t done; (done = atomic_load_explicit(&p->n_done, memory_order_acquire)) != all;)
+            wait_while_equal(p, &p->n_done, done, &p->caller_sleeps);
     }
-    fn(arg, &me);
-    for (uint32_t left; (left = atomic_load_explicit(&p->n_running, memory_order_acquire));)
-        wait_while_equal(p, &p->n_running, left, &p->caller_sleeps);
     pthread_mutex_unlock(&p->caller);
 }
 
