@@ -219,9 +219,10 @@ static och_status add_file_take(och_safetensors *s, och_mapping *m, och_err *err
     s->maps[s->n_maps++] = m;
 
     och_cursor c = och_cursor_view(m->data, m->size);
-    if (!och_cursor_u64(&c, &n))
-        return och_err_set(err, OCH_CORRUPT, "%s: header length: expected 8 bytes at the start of the file, found %" PRIu64,
-                           m->path, m->size);
+    if (!och_cursor_u64(&c, &n) || och_cursor_left(&c) < 2)
+        return och_err_set(err, OCH_CORRUPT,
+                           "%s: size: expected at least 10 bytes (a header's length and \"{}\"), found %" PRIu64, m->path,
+                           m->size);
     uint64_t most = OCH_MIN(och_cursor_left(&c), (uint64_t)OCH_SAFETENSORS_MAX_HEADER);
     if (n > most || n < 2)
         return och_err_set(err, OCH_CORRUPT, "%s: header length: expected 2 to %" PRIu64 ", found %" PRIu64, m->path, most, n);

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -113,13 +114,13 @@ och_status och_write_file(const char *path, const void *bytes, size_t n_bytes, o
 }
 
 void och_fsync_parent(const char *path) {
+    char dir[PATH_MAX] = ".";
     const char *slash = strrchr(path, '/');
-    char *dir = slash ? och_strndup(path, slash == path ? 1 : (size_t)(slash - path)) : och_strdup(".");
-    if (!dir) return;
+    size_t n = !slash ? 1 : slash == path ? 1 : (size_t)(slash - path);
+    if (n >= sizeof dir) return;
+    if (slash) memcpy(dir, path, n);
     int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd >= 0) {
-        (void)fsync(fd);
-        close(fd);
-    }
-    och_free(dir);
+    if (fd < 0) return;
+    (void)fsync(fd);
+    close(fd);
 }

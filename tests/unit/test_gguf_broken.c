@@ -145,7 +145,8 @@ static void every_field_at_its_extremes(void **s) {
     static const struct {
         const char *name;
         int value; /* index into values */
-    } may_open[] = {{"tensor_count", 0}, {"tensor_count", 1}, {"array count", 1} /* as it was */, {"ne[1]", 1}, {"type", 2}, {"type", 3}};
+    } may_open[] = {{"tensor_count", 0}, {"tensor_count", 1}, {"array count", 1} /* as it was */, {"ne[1]", 1}, {"type", 2}, {"type", 3},
+                    {"offset", 0} /* as it was */};
     static const uint64_t values[] = {0, 1, INT64_MAX, UINT64_MAX};
     for (int i = 0;; i++) {
         field fields[24];
