@@ -1,7 +1,23 @@
-# Cross-building for 64-bit Arm on Debian: gcc-aarch64-linux-gnu, programs run under qemu-user. Third-party archives for
-# arm64 come from tools/arm.sh.
+# Cross-building for 64-bit Arm Linux with Debian's compiler; tests run under qemu-user. tools/setup-aarch64.sh installs
+# what is needed.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
-set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)
-set(CMAKE_CXX_COMPILER aarch64-linux-gnu-g++)
-set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64 -cpu max -L /usr/aarch64-linux-gnu)
+
+set(triplet aarch64-linux-gnu)
+set(CMAKE_C_COMPILER ${triplet}-gcc)
+set(CMAKE_CXX_COMPILER ${triplet}-g++)
+set(CMAKE_LIBRARY_ARCHITECTURE ${triplet})
+
+# Multiarch: libraries of both architectures lie under /usr/lib, each in its own folder; programs are the host's.
+set(CMAKE_FIND_ROOT_PATH /usr/${triplet})
+set(CMAKE_LIBRARY_PATH /usr/lib/${triplet})
+set(CMAKE_IGNORE_PATH /usr/lib/x86_64-linux-gnu)
+set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
+set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY BOTH)
+set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE BOTH)
+
+find_program(OCHRE_QEMU NAMES qemu-aarch64 qemu-aarch64-static)
+if(OCHRE_QEMU)
+  # -L: where the loader of the cross compiler's C library lies
+  set(CMAKE_CROSSCOMPILING_EMULATOR ${OCHRE_QEMU} -L /usr/${triplet})
+endif()
