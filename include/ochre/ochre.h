@@ -182,7 +182,8 @@ OCHRE_API ochre_status ochre_sample(ochre_session *session, size_t row, const oc
                                     ochre_error *error);
 
 typedef enum ochre_stop { OCHRE_STOP_END, OCHRE_STOP_LENGTH, OCHRE_STOP_CALLBACK } ochre_stop;
-/* Called for each token with the text it completes (whole characters; may be empty). Return false to stop. */
+/* Called for each token with the text it completes (whole characters; may be empty); at the end once more with token -1
+ * if an unfinished character is left. Return false to stop. */
 typedef bool (*ochre_token_fn)(void *user, int32_t token, const char *text, size_t text_bytes);
 
 /* Appends `text` (flags as for ochre_tokenize) to the sequence and generates at most max_tokens tokens, or until an end

@@ -18,22 +18,23 @@ void och_plan_deinit(och_plan *p) {
     och_plan_init(p);
 }
 
-static bool grow(void **items, int n, int *capacity, size_t item_bytes) {
-    if (n < *capacity) return true;
+/* The array with room for one more, or NULL (the old one then stands). */
+static void *grow(void *items, int n, int *capacity, size_t item_bytes) {
+    if (n < *capacity) return items;
     int bigger = *capacity ? *capacity * 2 : 64;
-    void *q = och_realloc_array(*items, (size_t)bigger, item_bytes);
-    if (!q) return false;
-    *items = q;
-    *capacity = bigger;
-    return true;
+    void *q = och_realloc_array(items, (size_t)bigger, item_bytes);
+    if (q) *capacity = bigger;
+    return q;
 }
 
 static och_plan_ref add(och_plan *p, och_plan_kind kind, och_plan_rows rows_kind, const och_tensor *tensor,
                         const char *fmt, va_list ap) {
-    if (p->failed || !grow((void **)&p->bufs, p->n_bufs, &p->cap_bufs, sizeof *p->bufs)) {
+    och_plan_buf *bufs = p->failed ? NULL : grow(p->bufs, p->n_bufs, &p->cap_bufs, sizeof *bufs);
+    if (!bufs) {
         p->failed = true;
         return OCH_PLAN_NONE;
     }
+    p->bufs = bufs;
     och_plan_buf *b = &p->bufs[p->n_bufs];
     memset(b, 0, sizeof *b);
     b->kind = kind;
@@ -62,10 +63,12 @@ och_plan_ref och_plan_add_value(och_plan *p, och_plan_rows rows_kind, int64_t co
 }
 
 och_plan_op *och_plan_add_op(och_plan *p, och_op_id op) {
-    if (p->failed || !grow((void **)&p->ops, p->n_ops, &p->cap_ops, sizeof *p->ops)) {
+    och_plan_op *ops = p->failed ? NULL : grow(p->ops, p->n_ops, &p->cap_ops, sizeof *ops);
+    if (!ops) {
         p->failed = true;
         return NULL;
     }
+    p->ops = ops;
     och_plan_op *o = &p->ops[p->n_ops++];
     memset(o, 0, sizeof *o);
     o->op = op;

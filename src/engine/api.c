@@ -1,0 +1,437 @@
+/* The public C API over the engine. */
+#include <ochre/ochre.h>
+
+#include "base/alloc.h"
+#include "base/env.h"
+#include "base/size.h"
+#include "engine/api.h"
+#include "engine/sampler.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+_Static_assert((int)OCHRE_INTERNAL == (int)OCH_INTERNAL && (int)OCHRE_IO == (int)OCH_IO && (int)OCHRE_CORRUPT == (int)OCH_CORRUPT,
+               "public and internal status codes are the same numbers");
+_Static_assert(sizeof(((ochre_error *)0)->message) == OCH_ERR_MESSAGE_BYTES, "messages fit");
+
+struct ochre_model {
+    _Atomic int refs; /* sessions keep it alive */
+    och_model *m;
+};
+
+struct ochre_session {
+    ochre_model *model; /* retained */
+    och_session *s;
+    och_sampler_params params;
+    void *sampler_scratch; /* owned */
+    size_t sampler_scratch_bytes;
+};
+
+static ochre_status give(const och_err *e, och_status st, ochre_error *out) {
+    if (out) {
+        memset(out, 0, sizeof *out);
+        out->status = (ochre_status)st;
+        if (st != OCH_OK) {
+            out->native_code = e->native_code;
+            memcpy(out->message, e->message[0] ? e->message : och_status_name(st),
+                   e->message[0] ? sizeof out->message : strlen(och_status_name(st)) + 1);
+        }
+    }
+    return (ochre_status)st;
+}
+
+static och_status need(const void *p, const char *what, och_err *err) {
+    return p ? OCH_OK : och_err_set(err, OCH_INVALID, "%s: expected a pointer, found NULL", what);
+}
+
+/* A caller built against an older header passes a shorter struct: what it does not have keeps its default. */
+static och_status read_options(void *dst, size_t dst_bytes, const void *src, const char *what, och_err *err) {
+    if (!src) return OCH_OK;
+    size_t n;
+    memcpy(&n, src, sizeof n);
+    if (n < sizeof n || n > 4096)
+        return och_err_set(err, OCH_INVALID, "%s: size_bytes: expected the size of the struct, found %zu: use the initialiser", what, n);
+    memcpy(dst, src, OCH_MIN(n, dst_bytes));
+    return OCH_OK;
+}
+
+const char *ochre_version(void) { return OCHRE_VERSION; }
+uint32_t ochre_abi_version(void) { return OCHRE_ABI_VERSION; }
+const char *ochre_status_name(ochre_status s) { return och_status_name((och_status)s); }
+
+och_model *och_api_model(ochre_model *model) { return model->m; }
+och_session *och_api_session(ochre_session *session) { return session->s; }
+
+static ochre_model *wrap(och_model *m) {
+    ochre_model *w = och_calloc(1, sizeof *w);
+    if (!w) return NULL;
+    atomic_store(&w->refs, 1);
+    w->m = m;
+    return w;
+}
+
+och_status och_api_wrap_model(och_model *m, ochre_model **out_model, och_err *err) {
+    *out_model = wrap(m);
+    return *out_model ? OCH_OK : och_err_nomem(err, sizeof **out_model, "a model");
+}
+
+static och_status open_model(const char *path, const ochre_model_options *options, ochre_model **out_model, och_err *err) {
+    ochre_model_options o = OCHRE_MODEL_OPTIONS_INIT;
+    OCH_TRY(need(out_model, "out_model", err));
+    *out_model = NULL;
+    OCH_TRY(need(path, "path", err));
+    OCH_TRY(read_options(&o, sizeof o, options, "model options", err));
+    och_dev_options dev = {.n_threads = o.n_threads};
+    och_device *device;
+    OCH_TRY(och_device_open(o.device ? o.device : "auto", &dev, &device, err));
+    och_model_options mo = {o.provider ? o.provider : och_env_get(OCH_ENV_OCHRE_OP_ONLY), o.progress, o.user};
+    och_model *m;
+    och_status st = och_model_open(path, device, &mo, &m, err);
+    och_device_release(device);
+    if (st != OCH_OK) return st;
+    st = och_api_wrap_model(m, out_model, err);
+    if (st != OCH_OK) och_model_close(m);
+    return st;
+}
+
+ochre_status ochre_model_open(const char *path, const ochre_model_options *options, ochre_model **out_model, ochre_error *error) {
+    och_err e;
+    och_err_clear(&e);
+    return give(&e, open_model(path, options, out_model, &e), error);
+}
+
+void ochre_model_close(ochre_model *model) {
+    if (!model || atomic_fetch_sub(&model->refs, 1) != 1) return;
+    och_model_close(model->m);
+    och_free(model);
+}
+
+ochre_status ochre_model_describe(const ochre_model *model, ochre_model_info *info, ochre_error *error) {
+    och_err e;
+    och_err_clear(&e);
+    och_status st = need(model, "model", &e);
+    if (st == OCH_OK) st = need(info, "info", &e);
+    if (st != OCH_OK) return give(&e, st, error);
+    const och_model *m = model->m;
+    ochre_model_info full = {
+        .size_bytes = info->size_bytes,
+        .architecture = m->arch->name,
+        .name = m->config.name,
+        .device = m->device->info.name,
+        .n_parameters = m->n_parameters,
+        .weight_bytes = m->weight_bytes,
+        .n_layers = m->config.n_layers,
+        .d_model = m->config.d_model,
+        .n_vocab = m->config.n_vocab,
+        .context_length = m->config.context_length,
+        .has_tokenizer = m->tok != NULL,
+        .has_chat_template = m->tok && och_tok_has_chat(m->tok),
+        .bos_id = m->tok ? och_tok_bos(m->tok) : -1,
+        .eos_id = m->tok ? och_tok_eos(m->tok) : -1,
+    };
+    if (info->size_bytes < sizeof(size_t) || info->size_bytes > 4096)
+        return give(&e, och_err_set(&e, OCH_INVALID, "model info: size_bytes: expected %zu, found %zu", sizeof full, info->size_bytes), error);
+    memcpy(info, &full, OCH_MIN(info->size_bytes, sizeof full));
+    return give(&e, OCH_OK, error);
+}
+
+static och_status tokenizer(const ochre_model *model, const och_tok **out_tok, och_err *err) {
+    *out_tok = NULL;
+    OCH_TRY(need(model, "model", err));
+    if (!model->m->tok) return och_err_set(err, OCH_NOTFOUND, "%s: expected a tokenizer, found none in the model's files", model->m->path);
+    *out_tok = model->m->tok;
+    return OCH_OK;
+}
+
+static och_status give_bytes(const void *src, size_t n, size_t item_bytes, void *dst, size_t capacity, size_t *out_n, const char *what,
+                             och_err *err) {
+    if (out_n) *out_n = n;
+    if (capacity && !dst) return och_err_set(err, OCH_INVALID, "%s: expected a buffer for %zu, found NULL", what, capacity);
+    if (OCH_MIN(n, capacity)) memcpy(dst, src, OCH_MIN(n, capacity) * item_bytes);
+    if (n > capacity) return och_err_set(err, OCH_RANGE, "%s: expected a buffer for %zu, found one for %zu", what, n, capacity);
+    return OCH_OK;
+}
+
+ochre_status ochre_tokenize(const ochre_model *model, const char *text, size_t text_bytes, uint32_t flags, int32_t *ids,
+                            size_t capacity, size_t *out_count, ochre_error *error) {
+    och_err e;
+    och_err_clear(&e);
+    if (out_count) *out_count = 0;
+    const och_tok *tok;
+    och_tok_ids found;
+    och_tok_ids_init(&found);
+    och_status st = tokenizer(model, &tok, &e);
+    if (st == OCH_OK && text_bytes) st = need(text, "text", &e);
+    if (st == OCH_OK) st = och_tok_encode(tok, text ? text : "", text_bytes, flags, &found, &e);
+    if (st == OCH_OK) st = give_bytes(found.ids, found.n, sizeof *ids, ids, capacity, out_count, "ids", &e);
+    och_tok_ids_deinit(&found);
+    return give(&e, st, error);
+}
+
+ochre_status ochre_detokenize(const ochre_model *model, const int32_t *ids, size_t n_ids, char *text, size_t capacity,
+                              size_t *out_bytes, ochre_error *error) {
+    och_err e;
+    och_err_clear(&e);
+    if (out_bytes) *out_bytes = 0;
+    const och_tok *tok;
+    och_strbuf b;
+    och_strbuf_init(&b);
+    och_status st = tokenizer(model, &tok, &e);
+    if (st == OCH_OK && n_ids) st = need(ids, "ids", &e);
+    if (st == OCH_OK) st = och_tok_decode(tok, ids, n_ids, true, &b, &e);
+    if (st == OCH_OK) st = give_bytes(b.data, b.size, 1, text, capacity, out_bytes, "text", &e);
+    och_strbuf_deinit(&b);
+    return give(&e, st, error);
+}
+
+ochre_status ochre_apply_chat_template(const ochre_model *model, const ochre_message *messages, size_t n_messages, char *text,
+                                       size_t capacity, size_t *out_bytes, ochre_error *error) {
+    och_err e;
+    och_err_clear(&e);
+    if (out_bytes) *out_bytes = 0;
+    const och_tok *tok;
+    och_tok_turn *turns = NULL;
+    och_strbuf b;
+    och_strbuf_init(&b);
+    och_status st = tokenizer(model, &tok, &e);
+    if (st == OCH_OK && !n_messages) st = och_err_set(&e, OCH_INVALID, "messages: expected at least one, found none");
+    if (st == OCH_OK) st = need(messages, "messages", &e);
+    if (st == OCH_OK && !(turns = och_malloc_array(n_messages, sizeof *turns))) st = och_err_nomem(&e, n_messages * sizeof *turns, "messages");
+    for (size_t i = 0; st == OCH_OK && i < n_messages; i++) {
+        st = need(messages[i].role, "a message's role", &e);
+        if (st == OCH_OK) st = need(messages[i].content, "a message's content", &e);
+        turns[i] = (och_tok_turn){messages[i].role, messages[i].content};
+    }
+    if (st == OCH_OK) st = och_tok_chat(tok, turns, n_messages, true, &b, &e);
+    if (st == OCH_OK) st = give_bytes(b.data, b.size, 1, text, capacity, out_bytes, "text", &e);
+    och_free(turns);
+    och_strbuf_deinit(&b);
+    return give(&e, st, error);
+}
+
+static och_status create_session(ochre_model *model, const ochre_session_options *options, ochre_session **out_session, och_err *err) {
+    static const och_dtype kv_types[] = {OCH_DTYPE_NONE, OCH_DTYPE_F32, OCH_DTYPE_F16, OCH_DTYPE_BF16};
+    ochre_session_options o = OCHRE_SESSION_OPTIONS_INIT;
+    OCH_TRY(need(out_session, "out_session", err));
+    *out_session = NULL;
+    OCH_TRY(need(model, "model", err));
+    OCH_TRY(read_options(&o, sizeof o, options, "session options", err));
+    if ((unsigned)o.kv_type >= OCH_COUNT(kv_types))
+        return och_err_set(err, OCH_INVALID, "session options: kv_type: expected 0 to 3, found %d", (int)o.kv_type);
+    och_session_options so = {.max_sequences = o.max_sequences, .max_context = o.max_context, .max_step_tokens = o.max_step_tokens,
+                              .max_logits = o.max_logits, .kv_tokens = o.kv_tokens, .kv_dtype = kv_types[o.kv_type],
+                              .batch_invariant = o.batch_invariant};
+    ochre_session *w = och_calloc(1, sizeof *w);
+    if (!w) return och_err_nomem(err, sizeof *w, "a session");
+    w->sampler_scratch_bytes = och_sampler_scratch_bytes((uint32_t)model->m->config.n_vocab);
+    w->sampler_scratch = och_malloc_aligned(w->sampler_scratch_bytes, 64);
+    och_status st = w->sampler_scratch ? och_session_create(model->m, &so, &w->s, err)
+                                       : och_err_nomem(err, w->sampler_scratch_bytes, "sampling");
+    if (st != OCH_OK) {
+        och_free_aligned(w->sampler_scratch);
+        och_free(w);
+        return st;
+    }
+    atomic_fetch_add(&model->refs, 1);
+    w->model = model;
+    *out_session = w;
+    return OCH_OK;
+}
+
+ochre_status ochre_session_create(ochre_model *model, const ochre_session_options *options, ochre_session **out_session,
+                                  ochre_error *error) {
+    och_err e;
+    och_err_clear(&e);
+    return give(&e, create_session(model, options, out_session, &e), error);
+}
+
+void ochre_session_destroy(ochre_session *session) {
+    if (!session) return;
+    och_session_destroy(session->s);
+    och_free_aligned(session->sampler_scratch);
+    ochre_model_close(session->model);
+    och_free(session);
+}
+
+#define WITH_SESSION(session, call)                                                                                    \
+    och_err e;                                                                                                         \
+    och_err_clear(&e);                                                                                                 \
+    och_status st = need(session, "session", &e);                                                                      \
+    if (st == OCH_OK) st = (call);                                                                                     \
+    return give(&e, st, error)
+
+ochre_status ochre_sequence_create(ochre_session *session, int32_t *out_sequence, ochre_error *error) {
+    WITH_SESSION(session && out_sequence ? session : NULL, och_session_sequence_create(session->s, out_sequence, &e));
+}
+
+ochre_status ochre_sequence_fork(ochre_session *session, int32_t source, int32_t *out_sequence, ochre_error *error) {
+    WITH_SESSION(session && out_sequence ? session : NULL, och_session_sequence_fork(session->s, source, out_sequence, &e));
+}
+
+ochre_status ochre_sequence_release(ochre_session *session, int32_t sequence, ochre_error *error) {
+    WITH_SESSION(session, och_session_sequence_release(session->s, sequence, &e));
+}
+
+ochre_status ochre_sequence_truncate(ochre_session *session, int32_t sequence, int32_t n_tokens, ochre_error *error) {
+    WITH_SESSION(session, och_session_sequence_truncate(session->s, sequence, n_tokens, &e));
+}
+
+ochre_status ochre_sequence_length(const ochre_session *session, int32_t sequence, int32_t *out_n_tokens, ochre_error *error) {
+    WITH_SESSION(session && out_n_tokens ? session : NULL, och_session_sequence_length(session->s, sequence, out_n_tokens, &e));
+}
+
+/* Spans have the same members in the same order; the copy keeps the two headers independent. */
+#define MAX_STACK_SPANS 64
+
+ochre_status ochre_step(ochre_session *session, const ochre_span *spans, size_t n_spans, ochre_error *error) {
+    och_err e;
+    och_err_clear(&e);
+    och_status st = need(session, "session", &e);
+    if (st == OCH_OK && n_spans) st = need(spans, "spans", &e);
+    if (st == OCH_OK && n_spans > (size_t)session->s->options.max_sequences)
+        st = och_err_set(&e, OCH_RANGE, "step: expected at most %d spans (max_sequences), found %zu", session->s->options.max_sequences, n_spans);
+    if (st != OCH_OK) return give(&e, st, error);
+    och_span stack[MAX_STACK_SPANS], *internal = stack;
+    if (n_spans > MAX_STACK_SPANS && !(internal = och_malloc_array(n_spans, sizeof *internal)))
+        return give(&e, och_err_nomem(&e, n_spans * sizeof *internal, "spans"), error);
+    for (size_t i = 0; i < n_spans; i++)
+        internal[i] = (och_span){spans[i].sequence, spans[i].tokens, spans[i].n_tokens, (int)spans[i].logits};
+    st = och_session_step(session->s, internal, n_spans, &e);
+    if (internal != stack) och_free(internal);
+    return give(&e, st, error);
+}
+
+const float *ochre_step_logits(const ochre_session *session, size_t *out_rows) {
+    size_t rows = 0;
+    const float *logits = session ? och_session_logits(session->s, &rows) : NULL;
+    if (out_rows) *out_rows = rows;
+    return rows ? logits : NULL;
+}
+
+static och_status sampler_params(const ochre_sampling *sampling, och_sampler_params *out_params, och_err *err) {
+    ochre_sampling o = OCHRE_SAMPLING_INIT;
+    OCH_TRY(read_options(&o, sizeof o, sampling, "sampling", err));
+    *out_params = (och_sampler_params){.temperature = o.temperature, .top_k = o.top_k, .top_p = o.top_p, .min_p = o.min_p,
+                                       .repetition_penalty = o.repetition_penalty, .frequency_penalty = o.frequency_penalty,
+                                       .presence_penalty = o.presence_penalty,
+                                       .penalty_last_n = o.penalty_last_n ? o.penalty_last_n : -1, .seed = o.seed};
+    return och_sampler_validate(out_params, err);
+}
+
+static och_status sample_row(ochre_session *s, size_t row, const och_sampler_params *p, const int32_t *history, size_t n_history,
+                             uint64_t position, int32_t *out_token, och_err *err) {
+    size_t rows;
+    uint32_t id = 0, vocab = (uint32_t)s->s->model->config.n_vocab;
+    const float *logits = och_session_logits(s->s, &rows);
+    if (row >= rows) return och_err_set(err, OCH_RANGE, "sample: expected a row below %zu, found %zu", rows, row);
+    OCH_TRY(och_sample(p, logits + row * vocab, vocab, history, n_history, position, s->sampler_scratch, s->sampler_scratch_bytes, &id, err));
+    *out_token = (int32_t)id;
+    return OCH_OK;
+}
+
+ochre_status ochre_sample(ochre_session *session, size_t row, const ochre_sampling *sampling, const int32_t *history,
+                          size_t n_history, uint64_t position, int32_t *out_token, ochre_error *error) {
+    och_err e;
+    och_err_clear(&e);
+    och_sampler_params p;
+    och_status st = need(session, "session", &e);
+    if (st == OCH_OK) st = need(out_token, "out_token", &e);
+    if (st == OCH_OK && n_history) st = need(history, "history", &e);
+    if (st == OCH_OK) st = sampler_params(sampling, &p, &e);
+    if (st == OCH_OK) st = sample_row(session, row, &p, history, n_history, position, out_token, &e);
+    return give(&e, st, error);
+}
+
+/* The prompt in steps of at most max_step_tokens; logits of its last token. */
+static och_status feed(ochre_session *session, int32_t sequence, const int32_t *ids, size_t n, och_err *err) {
+    size_t most = (size_t)session->s->options.max_step_tokens;
+    for (size_t at = 0; at < n; at += most) {
+        size_t k = OCH_MIN(most, n - at);
+        och_span span = {sequence, ids + at, (int32_t)k, at + k == n};
+        OCH_TRY(och_session_step(session->s, &span, 1, err));
+    }
+    return OCH_OK;
+}
+
+typedef struct generation {
+    ochre_session *session;
+    int32_t sequence, max_tokens;
+    const och_sampler_params *params;
+    ochre_token_fn on_token;
+    void *user;
+    och_tok_ids history; /* the ids of this call, for the penalties */
+    och_strbuf text;
+    och_detok detok;
+    ochre_stop stop;
+    int32_t n_tokens;
+} generation;
+
+static och_status generate_tokens(generation *g, och_err *err) {
+    const och_tok *tok = g->session->model->m->tok;
+    int32_t length, context = g->session->s->options.max_context;
+    g->stop = OCHRE_STOP_LENGTH;
+    while (g->n_tokens < g->max_tokens) {
+        OCH_TRY(och_session_sequence_length(g->session->s, g->sequence, &length, err));
+        int32_t token;
+        OCH_TRY(sample_row(g->session, 0, g->params, g->history.ids, g->history.n, (uint64_t)length, &token, err));
+        if (och_tok_is_end(tok, token)) {
+            g->stop = OCHRE_STOP_END;
+            return OCH_OK;
+        }
+        g->n_tokens++;
+        OCH_TRY(och_tok_ids_push(&g->history, token, err));
+        och_strbuf_clear(&g->text);
+        OCH_TRY(och_detok_push(&g->detok, token, &g->text, err));
+        if (g->on_token && !g->on_token(g->user, token, och_strbuf_str(&g->text), g->text.size)) {
+            g->stop = OCHRE_STOP_CALLBACK;
+            return OCH_OK;
+        }
+        if (g->n_tokens == g->max_tokens || length == context) return OCH_OK;
+        OCH_TRY(feed(g->session, g->sequence, &token, 1, err));
+    }
+    return OCH_OK;
+}
+
+static och_status generate(generation *g, const char *text, size_t text_bytes, uint32_t flags, och_err *err) {
+    const och_tok *tok;
+    int32_t length;
+    OCH_TRY(tokenizer(g->session->model, &tok, err));
+    OCH_TRY(och_session_sequence_length(g->session->s, g->sequence, &length, err));
+    OCH_TRY(och_tok_encode(tok, text ? text : "", text_bytes, flags, &g->history, err));
+    if (!g->history.n && length == 0 && och_tok_bos(tok) >= 0) OCH_TRY(och_tok_ids_push(&g->history, och_tok_bos(tok), err));
+    if (!g->history.n) return och_err_set(err, OCH_INVALID, "generate: expected a text of at least one token, found none");
+    int32_t room = g->session->s->options.max_context - length;
+    if (g->history.n > (size_t)room)
+        return och_err_set(err, OCH_RANGE, "generate: expected a text of at most %d tokens (what is left of max_context %d), found %zu", room,
+                           g->session->s->options.max_context, g->history.n);
+    och_detok_init(&g->detok, tok, true);
+    /* A text goes on from what stands before it: its first piece keeps its leading space. */
+    g->detok.started = true;
+    OCH_TRY(feed(g->session, g->sequence, g->history.ids, g->history.n, err));
+    OCH_TRY(generate_tokens(g, err));
+    och_strbuf_clear(&g->text);
+    OCH_TRY(och_detok_flush(&g->detok, &g->text, err));
+    if (g->text.size && g->on_token && g->stop != OCHRE_STOP_CALLBACK) g->on_token(g->user, -1, och_strbuf_str(&g->text), g->text.size);
+    return OCH_OK;
+}
+
+ochre_status ochre_generate(ochre_session *session, int32_t sequence, const char *text, size_t text_bytes, uint32_t flags,
+                            int32_t max_tokens, const ochre_sampling *sampling, ochre_token_fn on_token, void *user,
+                            ochre_stop *out_stop, int32_t *out_n_tokens, ochre_error *error) {
+    och_err e;
+    och_err_clear(&e);
+    och_sampler_params p;
+    generation g = {.session = session, .sequence = sequence, .max_tokens = max_tokens, .params = &p, .on_token = on_token, .user = user};
+    och_tok_ids_init(&g.history);
+    och_strbuf_init(&g.text);
+    och_status st = need(session, "session", &e);
+    if (st == OCH_OK && text_bytes) st = need(text, "text", &e);
+    if (st == OCH_OK && max_tokens < 0) st = och_err_set(&e, OCH_RANGE, "generate: max_tokens: expected 0 or more, found %d", max_tokens);
+    if (st == OCH_OK) st = sampler_params(sampling, &p, &e);
+    if (st == OCH_OK) st = generate(&g, text, text_bytes, flags, &e);
+    och_tok_ids_deinit(&g.history);
+    och_strbuf_deinit(&g.text);
+    if (out_stop) *out_stop = g.stop;
+    if (out_n_tokens) *out_n_tokens = g.n_tokens;
+    return give(&e, st, error);
+}

@@ -1,0 +1,170 @@
+#include "engine/passes.h"
+
+#include "base/size.h"
+
+#include <string.h>
+
+typedef struct pass_env {
+    och_plan *p;
+    const och_device *device;
+    const char *only;
+} pass_env;
+
+/* Priority of the provider that would run the record, INT32_MIN when none would. */
+static int priority(const pass_env *e, int i) {
+    och_op_call call;
+    const och_op_provider *provider;
+    och_plan_call(e->p, NULL, i, (och_plan_extent){1, 1, 1}, (och_dev_addr){0}, NULL, &call);
+    if (och_op_check(&call, NULL) != OCH_OK || och_op_select(e->device, &call, e->only, &provider, NULL) != OCH_OK) return INT32_MIN;
+    return provider->priority;
+}
+
+/* Replaces record i by `fused` and removes the others, if the fused form is served no worse than the parts were. */
+static bool replace(const pass_env *e, int i, const och_plan_op *fused, const int *gone, int n_gone) {
+    int worst = priority(e, i);
+    for (int g = 0; g < n_gone; g++) worst = OCH_MIN(worst, priority(e, gone[g]));
+    och_plan_op before = e->p->ops[i];
+    e->p->ops[i] = *fused;
+    if (priority(e, i) < worst || worst == INT32_MIN) {
+        e->p->ops[i] = before;
+        return false;
+    }
+    for (int g = n_gone - 1; g >= 0; g--) och_plan_remove_op(e->p, gone[g]); /* ascending, all above or below i */
+    return true;
+}
+
+/* Nobody but records [begin, end) reads it, and it is a value of the step. */
+static bool private_to(const och_plan *p, och_plan_ref ref, int begin, int end) {
+    return ref >= 0 && p->bufs[ref].kind == OCH_PLAN_ARENA &&
+           och_plan_count_reads(p, ref, 0, p->n_ops) == och_plan_count_reads(p, ref, begin, end);
+}
+
+static bool plain_linear(const och_plan_op *o) {
+    return o->op == OCH_OP_LINEAR && o->attr.attr.linear.glu == OCH_ACT_NONE && o->in[OCH_LINEAR_RESIDUAL] < 0;
+}
+
+/* linear(x, w0), linear(x, w1), ... -> linear(x, w0, w1, ...) */
+static int group_linears(const pass_env *e) {
+    int removed = 0;
+    for (int i = 0; i + 1 < e->p->n_ops; i++) {
+        const och_plan_op *a = &e->p->ops[i], *b = &e->p->ops[i + 1];
+        if (!plain_linear(a) || !plain_linear(b) || a->in[OCH_LINEAR_X] != b->in[OCH_LINEAR_X] ||
+            a->in[OCH_LINEAR_NORM] != b->in[OCH_LINEAR_NORM] || b->attr.attr.linear.n_weights != 1)
+            continue;
+        int n = a->attr.attr.linear.n_weights;
+        if (n == OCH_LINEAR_MAX_WEIGHTS) continue;
+        och_plan_op f = *a;
+        f.in[OCH_LINEAR_W0 + n] = b->in[OCH_LINEAR_W0];
+        f.in[OCH_LINEAR_B0 + n] = b->in[OCH_LINEAR_B0];
+        f.out[n] = b->out[0];
+        f.attr.attr.linear.n_weights = n + 1;
+        if (replace(e, i, &f, (int[]){i + 1}, 1)) removed++, i--;
+    }
+    return removed;
+}
+
+/* linear(x, gate, up), glu -> linear with glu */
+static int fuse_glu(const pass_env *e) {
+    int removed = 0;
+    for (int i = 0; i + 1 < e->p->n_ops; i++) {
+        const och_plan_op *a = &e->p->ops[i], *g = &e->p->ops[i + 1];
+        if (!plain_linear(a) || a->attr.attr.linear.n_weights != 2 || g->op != OCH_OP_GLU || g->in[OCH_GLU_GATE] != a->out[0] ||
+            g->in[OCH_GLU_UP] != a->out[1] || !private_to(e->p, a->out[0], i + 1, i + 2) || !private_to(e->p, a->out[1], i + 1, i + 2))
+            continue;
+        och_plan_op f = *a;
+        f.attr.attr.linear.glu = g->attr.attr.glu.act;
+        f.out[0] = g->out[0];
+        f.out[1] = OCH_PLAN_NONE;
+        removed += replace(e, i, &f, (int[]){i + 1}, 1);
+    }
+    return removed;
+}
+
+/* norm, linear(norm) -> linear with norm */
+static int fuse_norm(const pass_env *e) {
+    int removed = 0;
+    for (int i = 0; i + 1 < e->p->n_ops; i++) {
+        const och_plan_op *n = &e->p->ops[i], *a = &e->p->ops[i + 1];
+        if (n->op != OCH_OP_RMS_NORM || n->in[OCH_RMS_NORM_RESIDUAL] >= 0 || a->op != OCH_OP_LINEAR ||
+            a->in[OCH_LINEAR_X] != n->out[0] || a->in[OCH_LINEAR_NORM] >= 0 || n->in[OCH_RMS_NORM_X] == n->out[0] ||
+            !private_to(e->p, n->out[0], i + 1, i + 2))
+            continue;
+        och_plan_op f = *a;
+        f.in[OCH_LINEAR_X] = n->in[OCH_RMS_NORM_X];
+        f.in[OCH_LINEAR_NORM] = n->in[OCH_RMS_NORM_W];
+        f.attr.attr.linear.norm = n->attr.attr.rms_norm;
+        if (replace(e, i + 1, &f, (int[]){i}, 1)) removed++, i--;
+    }
+    return removed;
+}
+
+/* linear or norm, then add of its result -> the same with the residual */
+static int fuse_residual(const pass_env *e) {
+    int removed = 0;
+    for (int i = 0; i + 1 < e->p->n_ops; i++) {
+        const och_plan_op *a = &e->p->ops[i], *s = &e->p->ops[i + 1];
+        bool linear = plain_linear(a) && a->attr.attr.linear.n_weights == 1;
+        bool norm = a->op == OCH_OP_RMS_NORM && a->in[OCH_RMS_NORM_RESIDUAL] < 0;
+        if ((!linear && !norm) || s->op != OCH_OP_ADD || !private_to(e->p, a->out[0], i + 1, i + 2)) continue;
+        och_plan_ref other = s->in[0] == a->out[0] ? s->in[1] : s->in[1] == a->out[0] ? s->in[0] : OCH_PLAN_NONE;
+        if (other < 0 || other == a->out[0]) continue;
+        och_plan_op f = *a;
+        f.in[linear ? OCH_LINEAR_RESIDUAL : OCH_RMS_NORM_RESIDUAL] = other;
+        f.out[0] = s->out[0];
+        removed += replace(e, i, &f, (int[]){i + 1}, 1);
+    }
+    return removed;
+}
+
+/* [norm q, norm k,] rope q, rope k, kv_write -> qkv_post */
+static int fuse_qkv_post(const pass_env *e) {
+    int removed = 0;
+    for (int i = 0; i + 2 < e->p->n_ops; i++) {
+        const och_plan_op *o = &e->p->ops[i];
+        bool norms = o[0].op == OCH_OP_RMS_NORM && o[1].op == OCH_OP_RMS_NORM;
+        int first = norms ? 2 : 0;
+        if (i + first + 2 >= e->p->n_ops) break;
+        const och_plan_op *rq = &o[first], *rk = &o[first + 1], *w = &o[first + 2];
+        if (rq->op != OCH_OP_ROPE || rk->op != OCH_OP_ROPE || w->op != OCH_OP_KV_WRITE ||
+            rq->in[OCH_ROPE_TABLE] != rk->in[OCH_ROPE_TABLE] || w->in[OCH_KV_WRITE_K] != rk->out[0] || rk->in[OCH_ROPE_X] != rk->out[0] ||
+            !private_to(e->p, rk->out[0], i, i + first + 3))
+            continue;
+        if (norms && (o[0].out[0] != rq->in[OCH_ROPE_X] || o[1].out[0] != rk->in[OCH_ROPE_X] || o[0].in[OCH_RMS_NORM_X] != o[0].out[0] ||
+                      o[1].in[OCH_RMS_NORM_X] != o[1].out[0] || o[0].in[OCH_RMS_NORM_RESIDUAL] >= 0 ||
+                      o[1].in[OCH_RMS_NORM_RESIDUAL] >= 0 ||
+                      memcmp(&o[0].attr.attr.rms_norm, &o[1].attr.attr.rms_norm, sizeof(och_attr_rms_norm)) != 0))
+            continue;
+        och_plan_op f = *w;
+        f.op = OCH_OP_QKV_POST;
+        for (int j = 0; j < OCH_OP_MAX_IN; j++) f.in[j] = OCH_PLAN_NONE;
+        f.in[OCH_QKV_POST_Q] = rq->in[OCH_ROPE_X];
+        f.in[OCH_QKV_POST_K] = rk->in[OCH_ROPE_X];
+        f.in[OCH_QKV_POST_V] = w->in[OCH_KV_WRITE_V];
+        f.in[OCH_QKV_POST_QNORM] = norms ? o[0].in[OCH_RMS_NORM_W] : OCH_PLAN_NONE;
+        f.in[OCH_QKV_POST_KNORM] = norms ? o[1].in[OCH_RMS_NORM_W] : OCH_PLAN_NONE;
+        f.in[OCH_QKV_POST_TABLE] = rq->in[OCH_ROPE_TABLE];
+        f.in[OCH_QKV_POST_SLOTS] = w->in[OCH_KV_WRITE_SLOTS];
+        f.out[0] = rq->out[0];
+        f.out[1] = w->out[0];
+        f.out[2] = w->out[1];
+        memset(&f.attr, 0, sizeof f.attr);
+        f.attr.attr.qkv_post.kv = w->attr.attr.kv_write;
+        f.attr.attr.qkv_post.rope = rq->attr.attr.rope;
+        if (norms) f.attr.attr.qkv_post.norm = o[0].attr.attr.rms_norm;
+        int gone[4], n_gone = first + 2;
+        for (int g = 0; g < n_gone; g++) gone[g] = i + g;
+        if (replace(e, i + n_gone, &f, gone, n_gone)) removed += n_gone;
+    }
+    return removed;
+}
+
+int och_passes_run(och_plan *p, const och_device *device, const char *only) {
+    if (p->failed) return 0;
+    pass_env e = {p, device, only};
+    int removed = group_linears(&e);
+    removed += fuse_glu(&e);
+    removed += fuse_norm(&e);
+    removed += fuse_residual(&e);
+    removed += fuse_qkv_post(&e);
+    return removed;
+}

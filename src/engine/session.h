@@ -1,0 +1,85 @@
+/* A session: state, sequences and steps over one model. Everything is allocated at creation; a step allocates nothing. */
+#ifndef OCH_ENGINE_SESSION_H
+#define OCH_ENGINE_SESSION_H
+
+#include "kv/blocks.h"
+#include "model/model.h"
+#include "model/rope.h"
+#include "op/plan.h"
+
+#define OCH_BLOCK_TOKENS 32
+
+typedef struct och_session_options {
+    int max_sequences, max_context, max_step_tokens, max_logits; /* 0: see ochre_session_options */
+    uint64_t kv_tokens;
+    och_dtype kv_dtype; /* F32, F16, BF16; NONE: by the providers */
+    bool batch_invariant;
+    bool no_passes; /* leave the plan as the architecture built it */
+} och_session_options;
+
+/* State of one kind: full layers (PAGED) or sliding ones (RING). */
+typedef struct och_state_group {
+    bool used;
+    och_kv_group_desc desc;
+    och_kv_pool *pool; /* owned */
+    uint32_t table_len;
+    uint32_t kv_index; /* its number in och_kv_seq */
+    och_buf buf;       /* K and V of all its layers */
+    uint64_t block_bytes; /* of K, and of V, of one layer */
+} och_state_group;
+
+/* An input of the plan: where the host writes it and where the device reads it. */
+typedef struct och_step_input {
+    uint64_t offset_bytes, capacity_bytes;
+} och_step_input;
+
+enum { OCH_IN_TOKENS, OCH_IN_POSITIONS, OCH_IN_SEQS, OCH_IN_OUT_ROWS, OCH_IN_SLOTS, OCH_IN_TABLES = OCH_IN_SLOTS + 2,
+       OCH_IN_ROPE = OCH_IN_TABLES + 2, OCH_IN_COUNT_ = OCH_IN_ROPE + 2 };
+
+typedef struct och_session {
+    och_model *model; /* borrowed */
+    och_session_options options; /* resolved */
+    och_queue *queue;
+    och_plan plan;
+    och_buf arena, scratch, logits, inputs, staging; /* staging is empty on unified devices */
+    void *logits_host; /* owned copy where the device is not unified */
+    och_step_input in[OCH_IN_COUNT_];
+    och_state_group groups[2];
+    uint32_t n_groups;
+    och_rope rope[2];
+    och_kv_seq **sequences; /* [max_sequences], NULL: free */
+    och_kv_copy *copies;    /* scratch of a step */
+    uint32_t copies_capacity;
+    int64_t n_out_rows; /* of the last step */
+    uint64_t n_steps;
+} och_session;
+
+typedef struct och_span {
+    int32_t sequence;
+    const int32_t *tokens;
+    int32_t n_tokens;
+    int logits; /* 0 none, 1 last, 2 all */
+} och_span;
+
+och_status och_session_create(och_model *m, const och_session_options *options, och_session **out_session,
+                              och_err *err) OCH_WARN_UNUSED;
+void och_session_destroy(och_session *s);
+
+och_status och_session_sequence_create(och_session *s, int32_t *out_sequence, och_err *err) OCH_WARN_UNUSED;
+och_status och_session_sequence_fork(och_session *s, int32_t source, int32_t *out_sequence, och_err *err) OCH_WARN_UNUSED;
+och_status och_session_sequence_release(och_session *s, int32_t sequence, och_err *err) OCH_WARN_UNUSED;
+och_status och_session_sequence_truncate(och_session *s, int32_t sequence, int32_t n_tokens, och_err *err) OCH_WARN_UNUSED;
+och_status och_session_sequence_length(const och_session *s, int32_t sequence, int32_t *out_n, och_err *err) OCH_WARN_UNUSED;
+
+/* See ochre_step. */
+och_status och_session_step(och_session *s, const och_span *spans, size_t n_spans, och_err *err) OCH_WARN_UNUSED;
+/* float32 [rows, n_vocab] of the last step; borrowed. */
+const float *och_session_logits(const och_session *s, size_t *out_rows);
+
+/* Memory by part, for listings. */
+typedef struct och_session_memory {
+    uint64_t state_bytes, arena_bytes, scratch_bytes, logits_bytes, inputs_bytes;
+} och_session_memory;
+och_session_memory och_session_memory_get(const och_session *s);
+
+#endif

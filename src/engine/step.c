@@ -1,0 +1,182 @@
+/* One step: checks, state, inputs, the plan's records, logits. */
+#include "base/size.h"
+#include "engine/session.h"
+
+#include <string.h>
+
+typedef struct step {
+    int64_t n_tokens, n_outputs;
+    uint32_t n_copies;
+} step;
+
+static och_status check_spans(const och_session *s, const och_span *spans, size_t n_spans, step *st, och_err *err) {
+    const och_session_options *o = &s->options;
+    for (size_t i = 0; i < n_spans; i++) {
+        const och_span *p = &spans[i];
+        if (p->sequence < 0 || p->sequence >= o->max_sequences || !s->sequences[p->sequence])
+            return och_err_set(err, OCH_INVALID, "step, span %zu: expected the id of a sequence of this session, found %d", i, p->sequence);
+        for (size_t j = 0; j < i; j++)
+            if (spans[j].sequence == p->sequence)
+                return och_err_set(err, OCH_INVALID, "step, span %zu: sequence %d is in span %zu already", i, p->sequence, j);
+        if (p->n_tokens < 1 || !p->tokens)
+            return och_err_set(err, OCH_INVALID, "step, span %zu: expected at least one token, found %d", i, p->n_tokens);
+        if (p->logits < 0 || p->logits > 2)
+            return och_err_set(err, OCH_INVALID, "step, span %zu: logits: expected none, last or all, found %d", i, p->logits);
+        if (p->n_tokens > o->max_step_tokens - st->n_tokens)
+            return och_err_set(err, OCH_RANGE, "step: expected at most %d tokens (max_step_tokens), found more at span %zu",
+                               o->max_step_tokens, i);
+        int64_t outputs = p->logits == 0 ? 0 : p->logits == 1 ? 1 : p->n_tokens;
+        if (outputs > o->max_logits - st->n_outputs)
+            return och_err_set(err, OCH_RANGE, "step: expected at most %d rows of logits (max_logits), found more at span %zu",
+                               o->max_logits, i);
+        for (int32_t t = 0; t < p->n_tokens; t++)
+            if (p->tokens[t] < 0 || p->tokens[t] >= s->model->config.n_vocab)
+                return och_err_set(err, OCH_RANGE, "step, span %zu, token %d: expected an id of 0 to %d, found %d", i, t,
+                                   s->model->config.n_vocab - 1, p->tokens[t]);
+        st->n_tokens += p->n_tokens;
+        st->n_outputs += outputs;
+    }
+    return OCH_OK;
+}
+
+/* Room for the new positions. A reservation outlives a failed step (it is free to repeat), and so must its copies be
+ * made, which is why they are made even when a later span is refused. */
+static och_status reserve(och_session *s, const och_span *spans, size_t n_spans, step *st, och_err *err) {
+    for (size_t i = 0; i < n_spans; i++) {
+        och_kv_seq *seq = s->sequences[spans[i].sequence];
+        uint32_t n = 0;
+        och_status status = och_kv_seq_reserve(seq, (uint32_t)spans[i].n_tokens, s->copies + st->n_copies,
+                                               s->copies_capacity - st->n_copies, &n, err);
+        if (status != OCH_OK) {
+            och_err_prefix(err, "step, span %zu (sequence %d)", i, spans[i].sequence);
+            return status;
+        }
+        st->n_copies += n;
+    }
+    return OCH_OK;
+}
+
+static och_status copy_blocks(och_session *s, const step *st, och_err *err) {
+    for (uint32_t i = 0; i < st->n_copies; i++) {
+        const och_kv_copy *c = &s->copies[i];
+        for (int g = 0; g < 2; g++) {
+            const och_state_group *sg = &s->groups[g];
+            if (!sg->used || sg->kv_index != c->group) continue;
+            uint64_t area = och_kv_pool_blocks(sg->pool) * sg->block_bytes;
+            for (uint64_t at = 0; at < sg->buf.size_bytes; at += area) /* K and V of each layer */
+                OCH_TRY(s->model->device->vtable->copy(s->queue, och_dev_addr_add(sg->buf.addr, at + (uint64_t)c->dst * sg->block_bytes),
+                                                       och_dev_addr_add(sg->buf.addr, at + (uint64_t)c->src * sg->block_bytes),
+                                                       sg->block_bytes, err));
+        }
+    }
+    return OCH_OK;
+}
+
+static void *input(och_session *s, int which) {
+    void *base = s->staging.host ? s->staging.host : s->inputs.host;
+    return (char *)base + s->in[which].offset_bytes;
+}
+
+static och_status upload(och_session *s, int which, uint64_t n_bytes, och_err *err) {
+    if (!s->staging.host || !n_bytes) return OCH_OK;
+    return s->model->device->vtable->copy_to_device(s->queue, och_dev_addr_add(s->inputs.addr, s->in[which].offset_bytes),
+                                                    input(s, which), n_bytes, err);
+}
+
+static void write_tables(och_session *s, const och_span *spans, size_t n_spans) {
+    for (int g = 0; g < 2; g++) {
+        const och_state_group *sg = &s->groups[g];
+        if (!sg->used) continue;
+        for (size_t i = 0; i < n_spans; i++) {
+            uint32_t len;
+            const int32_t *table = och_kv_seq_table(s->sequences[spans[i].sequence], sg->kv_index, &len);
+            memcpy((int32_t *)input(s, OCH_IN_TABLES + g) + (size_t)spans[i].sequence * sg->table_len, table, len * sizeof *table);
+        }
+    }
+}
+
+static void write_tokens(och_session *s, const och_span *spans, size_t n_spans) {
+    int32_t *tokens = input(s, OCH_IN_TOKENS), *positions = input(s, OCH_IN_POSITIONS), *seqs = input(s, OCH_IN_SEQS),
+            *out_rows = input(s, OCH_IN_OUT_ROWS);
+    int64_t at = 0, out = 0;
+    for (size_t i = 0; i < n_spans; i++) {
+        const och_span *p = &spans[i];
+        const och_kv_seq *seq = s->sequences[p->sequence];
+        int32_t first = (int32_t)och_kv_seq_length(seq);
+        for (int32_t t = 0; t < p->n_tokens; t++, at++) {
+            int32_t position = first + t;
+            tokens[at] = p->tokens[t];
+            positions[at] = position;
+            seqs[at] = p->sequence;
+            for (int g = 0; g < 2; g++) {
+                const och_state_group *sg = &s->groups[g];
+                if (!sg->used) continue;
+                uint32_t len;
+                const int32_t *table = och_kv_seq_table(seq, sg->kv_index, &len);
+                int32_t block = table[(uint32_t)position / OCH_BLOCK_TOKENS % len];
+                ((int32_t *)input(s, OCH_IN_SLOTS + g))[at] = block * OCH_BLOCK_TOKENS + position % OCH_BLOCK_TOKENS;
+                och_rope_row(&s->rope[g], position, (float *)input(s, OCH_IN_ROPE + g) + at * s->rope[g].dim);
+            }
+            if (p->logits == 2 || (p->logits == 1 && t == p->n_tokens - 1)) out_rows[out++] = (int32_t)at;
+        }
+    }
+}
+
+static och_status upload_all(och_session *s, const step *st, och_err *err) {
+    uint64_t n = (uint64_t)st->n_tokens;
+    OCH_TRY(upload(s, OCH_IN_TOKENS, n * 4, err));
+    OCH_TRY(upload(s, OCH_IN_POSITIONS, n * 4, err));
+    OCH_TRY(upload(s, OCH_IN_SEQS, n * 4, err));
+    OCH_TRY(upload(s, OCH_IN_OUT_ROWS, (uint64_t)st->n_outputs * 4, err));
+    for (int g = 0; g < 2; g++) {
+        if (!s->groups[g].used) continue;
+        OCH_TRY(upload(s, OCH_IN_SLOTS + g, n * 4, err));
+        OCH_TRY(upload(s, OCH_IN_TABLES + g, s->in[OCH_IN_TABLES + g].capacity_bytes, err));
+        OCH_TRY(upload(s, OCH_IN_ROPE + g, n * (uint64_t)s->rope[g].dim * 4, err));
+    }
+    return OCH_OK;
+}
+
+static och_status execute(och_session *s, const step *st, och_err *err) {
+    const och_plan_layout *layout = NULL;
+    for (int i = 0; i < s->plan.n_layouts && !layout; i++)
+        if (s->plan.layouts[i].max_tokens >= st->n_tokens && s->plan.layouts[i].max_outputs >= st->n_outputs) layout = &s->plan.layouts[i];
+    if (!layout) return och_err_set(err, OCH_INTERNAL, "step: no layout for %lld tokens", (long long)st->n_tokens);
+    const char *only = s->model->only;
+    och_op_ctx ctx = {.queue = s->queue, .scratch = s->scratch.host, .scratch_addr = s->scratch.addr,
+                      .scratch_bytes = s->scratch.size_bytes, .batch_invariant = s->options.batch_invariant,
+                      .reference_asked = only && !strcmp(only, "reference")};
+    och_plan_extent extent = {st->n_tokens, st->n_outputs, s->options.max_sequences};
+    for (int i = 0; i < s->plan.n_ops; i++) {
+        och_op_call call;
+        och_plan_call(&s->plan, layout, i, extent, s->arena.addr, s->arena.host, &call);
+        och_status status = och_op_run(&ctx, s->plan.ops[i].provider, &call, err);
+        if (status != OCH_OK) {
+            och_err_prefix(err, "step, record %d, layer %d", i, s->plan.ops[i].layer);
+            return status;
+        }
+    }
+    return OCH_OK;
+}
+
+och_status och_session_step(och_session *s, const och_span *spans, size_t n_spans, och_err *err) {
+    const och_device_vtable *v = s->model->device->vtable;
+    step st = {0};
+    if (!n_spans) return och_err_set(err, OCH_INVALID, "step: expected at least one span, found none");
+    OCH_TRY(check_spans(s, spans, n_spans, &st, err));
+    s->n_out_rows = 0;
+    och_status reserved = reserve(s, spans, n_spans, &st, err);
+    OCH_TRY(copy_blocks(s, &st, err));
+    OCH_TRY(reserved);
+    write_tables(s, spans, n_spans);
+    write_tokens(s, spans, n_spans);
+    OCH_TRY(upload_all(s, &st, err));
+    OCH_TRY(execute(s, &st, err));
+    if (s->logits_host && st.n_outputs)
+        OCH_TRY(v->copy_to_host(s->queue, s->logits_host, s->logits.addr, (uint64_t)st.n_outputs * (uint64_t)s->model->config.n_vocab * 4, err));
+    OCH_TRY(v->synchronise(s->queue, err));
+    for (size_t i = 0; i < n_spans; i++) OCH_TRY(och_kv_seq_commit(s->sequences[spans[i].sequence], (uint32_t)spans[i].n_tokens, err));
+    s->n_out_rows = st.n_outputs;
+    s->n_steps++;
+    return OCH_OK;
+}
