@@ -14,9 +14,6 @@
 #pragma weak och_cmd_pull
 #pragma weak och_cmd_tokenize
 #pragma weak och_cmd_ops
-#pragma weak och_cmd_inspect
-#pragma weak och_cmd_bench
-#pragma weak och_cmd_verify
 
 typedef struct command {
     const char *name;

@@ -88,6 +88,7 @@ och_status och_model_path(const char *model, och_strbuf *out_path, och_err *err)
  * On failure a message has been printed and *out_model is NULL; returns -1 or the exit code. */
 typedef struct och_open_args {
     const char *model, *device, *provider;
+    const char *synthetic, *format; /* a named shape instead of a model; format NULL: Q8_0 */
     int32_t threads;
     bool quiet;
     double *out_seconds; /* NULL is allowed */
