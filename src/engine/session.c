@@ -248,7 +248,7 @@ static och_status free_id(const och_session *s, int32_t *out_id, och_err *err) {
 
 och_status och_session_sequence_create(och_session *s, int32_t *out_sequence, och_err *err) {
     *out_sequence = -1;
-    int32_t id;
+    int32_t id = -1;
     OCH_TRY(free_id(s, &id, err));
     och_kv_group_desc descs[2];
     och_kv_pool *pools[2];
@@ -265,7 +265,7 @@ och_status och_session_sequence_create(och_session *s, int32_t *out_sequence, oc
 och_status och_session_sequence_fork(och_session *s, int32_t source, int32_t *out_sequence, och_err *err) {
     *out_sequence = -1;
     och_kv_seq *seq;
-    int32_t id;
+    int32_t id = -1;
     OCH_TRY(find_sequence(s, source, &seq, err));
     OCH_TRY(free_id(s, &id, err));
     OCH_TRY(och_kv_seq_fork(seq, &s->sequences[id], err));
