@@ -24,12 +24,13 @@ void och_golden_deinit(och_golden *g) {
     *g = (och_golden){0};
 }
 
-/* A copy of tensor PREFIX.SUFFIX, aligned. rows and cols: what is expected, negative: any; a vector has one column. */
+/* A copy of tensor PREFIX.SUFFIX, aligned; out_pointer points at a pointer to its elements. rows and cols: what is expected, negative: any; a vector has one column. */
 static och_status read_array(const och_safetensors *s, const char *prefix, const char *suffix, och_dtype dtype,
-                             bool required, int64_t rows, int64_t cols, void **out_data, int *out_rows, int *out_cols,
+                             bool required, int64_t rows, int64_t cols, void *out_pointer, int *out_rows, int *out_cols,
                              och_err *err) {
     char name[256];
-    *out_data = NULL;
+    void *data = NULL;
+    memcpy(out_pointer, &data, sizeof data);
     snprintf(name, sizeof name, "%s%s%s", prefix, *prefix ? "." : "", suffix);
     const och_file_tensor *t = och_safetensors_find(s, name);
     if (!t) {
@@ -44,9 +45,10 @@ static och_status read_array(const och_safetensors *s, const char *prefix, const
     if (r < 1 || c < 1 || (rows >= 0 && r != rows) || (cols >= 0 && c != cols))
         return och_err_set(err, OCH_CORRUPT, "%s: tensor %s: expected %lld x %lld (-1: any), found %lld x %lld",
                            och_safetensors_path(s), name, (long long)rows, (long long)cols, (long long)r, (long long)c);
-    *out_data = och_malloc((size_t)t->size_bytes);
-    if (!*out_data) return och_err_nomem(err, t->size_bytes, name);
-    memcpy(*out_data, t->data, (size_t)t->size_bytes);
+    data = och_malloc((size_t)t->size_bytes);
+    if (!data) return och_err_nomem(err, t->size_bytes, name);
+    memcpy(data, t->data, (size_t)t->size_bytes);
+    memcpy(out_pointer, &data, sizeof data);
     if (out_rows) *out_rows = (int)r;
     if (out_cols) *out_cols = (int)c;
     return OCH_OK;
@@ -55,9 +57,9 @@ static och_status read_array(const och_safetensors *s, const char *prefix, const
 static och_status read_prompt(const och_safetensors *s, const char *name, och_golden_prompt *g, och_err *err) {
     g->name = och_strdup(name);
     if (!g->name) return och_err_nomem(err, strlen(name), "a name");
-    OCH_TRY(read_array(s, name, "ids", OCH_DTYPE_I32, true, -1, 1, (void **)&g->ids, &g->n_ids, NULL, err));
-    OCH_TRY(read_array(s, name, "greedy", OCH_DTYPE_I32, true, -1, 1, (void **)&g->greedy, &g->n_greedy, NULL, err));
-    OCH_TRY(read_array(s, name, "logits", OCH_DTYPE_F32, false, -1, -1, (void **)&g->logits, &g->n_rows, &g->n_vocab, err));
+    OCH_TRY(read_array(s, name, "ids", OCH_DTYPE_I32, true, -1, 1, &g->ids, &g->n_ids, NULL, err));
+    OCH_TRY(read_array(s, name, "greedy", OCH_DTYPE_I32, true, -1, 1, &g->greedy, &g->n_greedy, NULL, err));
+    OCH_TRY(read_array(s, name, "logits", OCH_DTYPE_F32, false, -1, -1, &g->logits, &g->n_rows, &g->n_vocab, err));
     if (g->logits) {
         if (g->n_rows > g->n_ids + g->n_greedy || g->n_rows < g->n_ids + g->n_greedy - 1)
             return och_err_set(err, OCH_CORRUPT, "%s: tensor %s.logits has %d rows for %d + %d tokens", och_safetensors_path(s),
@@ -65,13 +67,13 @@ static och_status read_prompt(const och_safetensors *s, const char *name, och_go
         return OCH_OK;
     }
     int n = g->n_greedy;
-    OCH_TRY(read_array(s, name, "top_ids", OCH_DTYPE_I32, true, n, -1, (void **)&g->top_ids, NULL, &g->n_top, err));
-    OCH_TRY(read_array(s, name, "top_logits", OCH_DTYPE_F32, true, n, g->n_top, (void **)&g->top_logits, NULL, NULL, err));
-    OCH_TRY(read_array(s, name, "lse", OCH_DTYPE_F32, true, n, 1, (void **)&g->lse, NULL, NULL, err));
-    OCH_TRY(read_array(s, name, "max_abs", OCH_DTYPE_F32, true, n, 1, (void **)&g->max_abs, NULL, NULL, err));
-    OCH_TRY(read_array(s, "", "probe_ids", OCH_DTYPE_I32, false, -1, 1, (void **)&g->probe_ids, &g->n_probe, NULL, err));
+    OCH_TRY(read_array(s, name, "top_ids", OCH_DTYPE_I32, true, n, -1, &g->top_ids, NULL, &g->n_top, err));
+    OCH_TRY(read_array(s, name, "top_logits", OCH_DTYPE_F32, true, n, g->n_top, &g->top_logits, NULL, NULL, err));
+    OCH_TRY(read_array(s, name, "lse", OCH_DTYPE_F32, true, n, 1, &g->lse, NULL, NULL, err));
+    OCH_TRY(read_array(s, name, "max_abs", OCH_DTYPE_F32, true, n, 1, &g->max_abs, NULL, NULL, err));
+    OCH_TRY(read_array(s, "", "probe_ids", OCH_DTYPE_I32, false, -1, 1, &g->probe_ids, &g->n_probe, NULL, err));
     if (g->probe_ids)
-        OCH_TRY(read_array(s, name, "probe_logits", OCH_DTYPE_F32, true, n, g->n_probe, (void **)&g->probe_logits, NULL, NULL,
+        OCH_TRY(read_array(s, name, "probe_logits", OCH_DTYPE_F32, true, n, g->n_probe, &g->probe_logits, NULL, NULL,
                            err));
     return OCH_OK;
 }

@@ -3,6 +3,8 @@
 
 #include "base/env.h"
 #include "base/thread.h"
+#include "engine/api.h"
+#include "model/model.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -87,19 +89,38 @@ static bool on_progress(void *user, const char *phase, uint64_t done, uint64_t t
     return !och_main_interrupted();
 }
 
+/* A named shape with generated weights. */
+static och_status open_synthetic(const och_open_args *args, progress *p, ochre_model **out_model, och_err *err) {
+    const char *format = args->format ? args->format : "Q8_0";
+    och_dtype dtype = och_dtype_from_name(format);
+    if (dtype == OCH_DTYPE_NONE) return och_err_set(err, OCH_INVALID, "no weight format is called %s", format);
+    const char *provider = args->provider ? args->provider : och_env_get(OCH_ENV_OCHRE_OP_ONLY);
+    och_dev_options dev = {.n_threads = args->threads};
+    och_model_options o = {.only = provider, .progress = on_progress, .user = p};
+    och_device *device = NULL;
+    och_model *m = NULL;
+    OCH_TRY(och_device_open(args->device ? args->device : "auto", &dev, &device, err));
+    och_status st = och_model_open_synthetic(args->synthetic, dtype, device, &o, &m, err);
+    och_device_release(device); /* the model retains it */
+    if (st == OCH_OK) st = och_api_wrap_model(m, out_model, err);
+    if (st != OCH_OK) och_model_close(m);
+    return st;
+}
+
 int och_main_open(const och_open_args *args, ochre_model **out_model) {
     och_strbuf path = {0};
     och_err err = {0};
     ochre_error e = {0};
     int rc = -1;
     *out_model = NULL;
-    if (och_model_path(args->model, &path, &err) != OCH_OK) {
+    if (!args->synthetic && och_model_path(args->model, &path, &err) != OCH_OK) {
         rc = och_main_fail(&err);
         goto done;
     }
     const char *slash = strrchr(och_strbuf_str(&path), '/');
     progress p = {slash && slash[1] ? slash + 1 : och_strbuf_str(&path), isatty(STDERR_FILENO) == 1, false, -1};
     if (args->quiet) p.tty = false;
+    if (args->synthetic) p.name = args->synthetic;
     ochre_model_options o = OCHRE_MODEL_OPTIONS_INIT;
     o.device = args->device;
     o.n_threads = args->threads;
@@ -107,14 +128,20 @@ int och_main_open(const och_open_args *args, ochre_model **out_model) {
     o.progress = on_progress;
     o.user = &p;
     double t0 = och_now_seconds();
-    ochre_status st = ochre_model_open(och_strbuf_str(&path), &o, out_model, &e);
-    double seconds = och_now_seconds() - t0;
-    if (args->out_seconds) *args->out_seconds = seconds;
-    if (p.shown) fputs("\r\033[K", stderr);
-    if (st != OCHRE_OK) {
+    if (args->synthetic) {
+        if (open_synthetic(args, &p, out_model, &err) != OCH_OK) {
+            if (p.shown) fputs("\r\033[K", stderr);
+            rc = och_main_fail(&err);
+            goto done;
+        }
+    } else if (ochre_model_open(och_strbuf_str(&path), &o, out_model, &e) != OCHRE_OK) {
+        if (p.shown) fputs("\r\033[K", stderr);
         rc = och_main_fail_public(&e);
         goto done;
     }
+    double seconds = och_now_seconds() - t0;
+    if (args->out_seconds) *args->out_seconds = seconds;
+    if (p.shown) fputs("\r\033[K", stderr);
     if (!args->quiet) {
         ochre_model_info info = {.size_bytes = sizeof info};
         if (ochre_model_describe(*out_model, &info, &e) == OCHRE_OK)
