@@ -62,7 +62,7 @@ typedef struct och_verify_result {
     int n_listed;
 } och_verify_result;
 
-/* Runs one prompt on a fresh sequence of `session` (whose max_context holds ids + greedy and max_step_tokens 64). step_tokens: most tokens of
+/* Runs one prompt on a fresh sequence of `session` (whose max_context holds ids + greedy, max_step_tokens and max_logits 64). step_tokens: most tokens of
  * one step, at most 64; 1 runs the continuation token by token, as generation does. */
 och_status och_verify_prompt(ochre_session *session, const och_golden_prompt *g, int n_vocab, int step_tokens,
                              och_verify_result *out_result, och_err *err) OCH_WARN_UNUSED;

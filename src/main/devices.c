@@ -51,6 +51,7 @@ int och_cmd_devices(int argc, char **argv) {
     bool first = true;
     if (json) och_strbuf_puts(&out, "{\"devices\": [");
     else och_strbuf_printf(&out, "%-10s %-10s %-16s %12s  %s\n", "device", "kind", "arch", "memory", "name");
+    const och_dev_options options = {0};
     for (int b = 0; b < och_backend_count(); b++) {
         const och_backend *be = och_backend_at(b);
         och_err err = {0};
@@ -59,7 +60,7 @@ int och_cmd_devices(int argc, char **argv) {
         for (int i = 0; i < n; i++) {
             och_device *d = NULL;
             och_err_clear(&err);
-            if (be->open(i, NULL, &d, &err) != OCH_OK) {
+            if (be->open(i, &options, &d, &err) != OCH_OK) {
                 och_strbuf_printf(&absent, "ochre: %s:%d: %s\n", be->name, i, err.message);
                 continue;
             }

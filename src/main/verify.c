@@ -236,7 +236,7 @@ int och_cmd_verify(int argc, char **argv) {
         {"json", 0, OCH_OPT_FLAG, &v.json, 0, 0, NULL, "one JSON object", NULL},
     };
     v.session = (ochre_session_options)OCHRE_SESSION_OPTIONS_INIT;
-    v.session.max_step_tokens = 64;
+    v.session.max_step_tokens = v.session.max_logits = 64;
     int n_args, rc = och_opts_parse(&usage, opts, OCH_COUNT(opts), argc, argv, args, MAX_GOLDENS + 1, &n_args);
     if (rc >= 0) return rc;
     if (n_args < 1) return och_main_usage("verify", "which model?");
