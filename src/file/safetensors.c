@@ -172,7 +172,7 @@ static och_status check_cover(const och_safetensors *s, const och_mapping *m, ui
     och_status st = OCH_OK;
     char show[OCH_NAME_SHOW_BYTES], show2[OCH_NAME_SHOW_BYTES];
     uint64_t n = s->n_tensors - first, at = data_offset;
-    och_file_tensor *t = s->tensors + first;
+    och_file_tensor *t = n ? s->tensors + first : NULL;
     const char *before = NULL;
     uint32_t *order = och_malloc_array((size_t)n, sizeof *order);
     if (!order) return och_err_nomem(err, n * sizeof *order, "the order of tensors");

@@ -141,7 +141,7 @@ static void broken_headers_say_what_is_wrong(void **s) {
          "[9223372036854775803, 9223372036854775807]"},
         {T("[1]", "[4,8]"), 8,
          "f: tensor 't': data_offsets: expected it to begin at 0, where the data begins, found 4 (a hole)"},
-        {T("[1]", "[0,4]"), 6, "f: data: expected the file to end with the last tensor, at byte 65, found 2 bytes more"},
+        {T("[1]", "[0,4]"), 6, "f: data: expected the file to end with the last tensor, at byte 66, found 2 bytes more"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[6],\"data_offsets\":[0,6]},\"b\":{\"dtype\":\"U8\",\"shape\":[4],"
          "\"data_offsets\":[4,8]}}",
          8, "f: tensor 'b': data_offsets: expected it to begin at 6, where tensor 'a' ends, found 4 (an overlap)"},
