@@ -8,3 +8,7 @@ if(NOT OCHRE_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
     COMMAND ${OCHRE_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/outside/run.py ${PROJECT_BINARY_DIR} ${PROJECT_SOURCE_DIR})
   set_tests_properties(outside/outside PROPERTIES LABELS outside TIMEOUT 300)
 endif()
+# Rewrites tests/fuzz/seeds: cmake --build BUILD --target make_seeds, then BUILD/tests/make_seeds tests/fuzz/seeds.
+add_executable(make_seeds EXCLUDE_FROM_ALL ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/make_seeds.c)
+target_link_libraries(make_seeds PRIVATE ochre_internal)
+target_include_directories(make_seeds PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
