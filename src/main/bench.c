@@ -154,14 +154,14 @@ static void report(const bench *b, bool json, bool csv, const double *prefill, c
         och_strbuf_puts(&j, "{\"model\": ");
         och_strbuf_json(&j, b->name, strlen(b->name));
         och_strbuf_printf(&j, ", \"architecture\": \"%s\", \"device\": \"%s\", \"threads\": %d, \"batch\": %d, \"depth\": %d, "
-                              "\"weight_bytes\": %" PRIu64 ", \"load_seconds\": %.4f, \"peak_rss_bytes\": %" PRIu64,
-                          b->info.architecture, b->info.device, b->threads, b->batch, b->depth, b->info.weight_bytes,
+                              "\"parameters\": %" PRIu64 ", \"load_seconds\": %.4f, \"peak_rss_bytes\": %" PRIu64,
+                          b->info.architecture, b->info.device, b->threads, b->batch, b->depth, b->info.n_parameters,
                           b->load_seconds, peak);
     } else if (csv) {
         och_strbuf_puts(&j, "test,tokens,batch,threads,runs,median_tokens_per_second,least,greatest,peak_rss_bytes\n");
     } else {
-        och_strbuf_printf(&j, "%s (%s, %.1f MB of weights) on %s, %d threads, batch %d\n", b->name, b->info.architecture,
-                          (double)b->info.weight_bytes * 1e-6, b->info.device, b->threads, b->batch);
+        och_strbuf_printf(&j, "%s (%s, %.1fM parameters) on %s, %d threads, batch %d\n", b->name, b->info.architecture,
+                          (double)b->info.n_parameters * 1e-6, b->info.device, b->threads, b->batch);
         och_strbuf_printf(&j, "%-8s %7s %5s %12s %10s %10s %8s   tokens/s\n", "", "tokens", "runs", "median", "least", "greatest",
                           "spread");
     }

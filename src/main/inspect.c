@@ -3,6 +3,7 @@
 #include "main/main.h"
 
 #include "base/alloc.h"
+#include "base/env.h"
 #include "base/size.h"
 #include "engine/session.h"
 #include "file/gguf.h"
@@ -226,7 +227,11 @@ static void add_weights(const inspect *v, part parts[OCH_ROLE_COUNT_]) {
         part *p = &parts[w->role];
         p->n++;
         p->stored += w->file_bytes;
-        if (w->buf.size_bytes) p->held += w->buf.size_bytes;
+        bool seen = false; /* a tied embedding is one view for two roles */
+        for (int k = 0; k < i && !w->buf.size_bytes; k++)
+            if (w->tensor.host && v->model->weights[k].tensor.host == w->tensor.host) seen = true;
+        if (seen) p->view = true;
+        else if (w->buf.size_bytes) p->held += w->buf.size_bytes;
         else if (och_role_use(w->role) == OCH_USE_VECTOR) p->held += (uint64_t)w->tensor.rows * (uint64_t)w->tensor.cols * 4;
         else p->held += w->file_bytes, p->view = true;
     }
@@ -351,7 +356,7 @@ int och_cmd_inspect(int argc, char **argv) {
         goto done;
     }
     /* What cannot be run is still shown. */
-    och_model_options model_options = {.only = provider};
+    och_model_options model_options = {.only = provider ? provider : och_env_get(OCH_ENV_OCHRE_OP_ONLY)};
     if (och_model_open(och_strbuf_str(&v.path), v.device, &model_options, &v.model, &v.reason) == OCH_OK) {
         if (!v.context) v.context = OCH_MIN(v.model->config.context_length, 4096);
         och_session_options so = {.max_sequences = v.sequences, .max_context = v.context, .kv_dtype = OCH_DTYPE_NONE};

@@ -3,8 +3,10 @@
 
 #include "base/env.h"
 #include "base/log.h"
+#include "op/op.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -167,12 +169,32 @@ static int dispatch(int argc, char **argv) {
     return c->fn(argc - 1, argv + 1);
 }
 
+/* OCHRE_OP_STATS: what ran, by cost. */
+static void print_op_stats(void) {
+    och_op_stat rows[128];
+    int n = och_op_stats(rows, 128);
+    if (n > 128) n = 128;
+    fprintf(stderr, "%-10s %-8s %-12s %10s %14s %10s %9s %9s\n", "op", "device", "provider", "calls", "bytes", "seconds", "GB/s",
+            "GFLOP/s");
+    for (int i = 0; i < n; i++) {
+        const och_op_stat *r = &rows[i];
+        double s = r->seconds > 0 ? r->seconds : 1;
+        fprintf(stderr, "%-10s %-8s %-12s %10" PRIu64 " %14" PRIu64 " %10.4f %9.2f %9.2f%s\n", och_op_name(r->op), r->device,
+                r->provider, r->calls, r->bytes, r->seconds, (double)r->bytes / s * 1e-9, (double)r->flops / s * 1e-9,
+                r->reference_tier ? "  fell back to the reference tier" : "");
+    }
+    fprintf(stderr, "reference-tier hits: %" PRIu64 "\n", och_op_reference_hits());
+}
+
 int main(int argc, char **argv) {
     signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of the write, and reported as one */
     int rc = set_log_level();
     if (rc >= 0) return rc;
     och_env_warn_unknown();
+    bool stats = och_env_flag(OCH_ENV_OCHRE_OP_STATS);
+    if (stats) och_op_stats_enable(true);
     rc = dispatch(argc, argv);
+    if (stats) print_op_stats();
     errno = 0;
     if ((fflush(stdout) != 0 || ferror(stdout)) && rc == OCH_EXIT_OK)
         rc = och_main_error("standard output: %s", errno ? strerror(errno) : "a write failed");

@@ -145,8 +145,8 @@ int och_main_open(const och_open_args *args, ochre_model **out_model) {
     if (!args->quiet) {
         ochre_model_info info = {.size_bytes = sizeof info};
         if (ochre_model_describe(*out_model, &info, &e) == OCHRE_OK)
-            fprintf(stderr, "ochre: loaded %s (%s, %.0fM parameters, %.0f MB) on %s in %.2f s\n", p.name,
-                    info.architecture, (double)info.n_parameters * 1e-6, (double)info.weight_bytes * 1e-6, info.device, seconds);
+            fprintf(stderr, "ochre: loaded %s (%s, %.1fM parameters) on %s in %.2f s\n", p.name, info.architecture,
+                    (double)info.n_parameters * 1e-6, info.device, seconds);
     }
 done:
     och_strbuf_deinit(&path);
