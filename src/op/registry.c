@@ -88,11 +88,11 @@ static void add_reason(char *text, size_t size, const char *name, const char *re
 }
 
 static och_status refuse(const och_device *device, const och_op_call *call, const char *only, const char *reasons,
-                         bool needs_unified, och_err *err) {
+                         och_err *err) {
     char help[160];
     if (only)
         snprintf(help, sizeof help, "lift the restriction to provider %s (OCHRE_OP_ONLY), or use another device", only);
-    else if (needs_unified)
+    else if (!device->vtable->unified_memory(device))
         snprintf(help, sizeof help, "a kernel of this op for backend %s would help, or device cpu", device->info.backend);
     else
         snprintf(help, sizeof help, "another weight format or another device would help");
@@ -100,12 +100,22 @@ static och_status refuse(const och_device *device, const och_op_call *call, cons
                        device->info.backend, device->info.index, reasons[0] ? reasons : "none is registered", help);
 }
 
+och_status och_op_provider_supports(const och_op_provider *p, const och_device *device, const och_op_call *call,
+                                    och_err *err) {
+    bool any = strcmp(p->backend, "*") == 0;
+    if (!any && strcmp(p->backend, device->info.backend) != 0)
+        return och_err_set(err, OCH_UNSUPPORTED, "serves backend %s", p->backend);
+    if ((any || p->priority < 0) && !device->vtable->unified_memory(device))
+        return och_err_set(err, OCH_UNSUPPORTED, "the host may not dereference this device's memory");
+    return p->supports(device, call, err);
+}
+
 och_status och_op_select_from(const och_op_provider *const *providers, int n, const och_device *device,
                               const och_op_call *call, const char *only, const och_op_provider **out_provider,
                               och_err *err) {
     *out_provider = NULL;
     char reasons[480] = "";
-    bool tried[OCH_OP_MAX_PROVIDERS] = {false}, needs_unified = false;
+    bool tried[OCH_OP_MAX_PROVIDERS] = {false};
     if (n > OCH_OP_MAX_PROVIDERS)
         return och_err_set(err, OCH_INTERNAL, "op providers: expected at most %d, found %d", OCH_OP_MAX_PROVIDERS, n);
     for (int i = 0; i < n; i++)
@@ -117,21 +127,9 @@ och_status och_op_select_from(const och_op_provider *const *providers, int n, co
         if (best < 0) break;
         tried[best] = true;
         const och_op_provider *p = providers[best];
-        bool any = strcmp(p->backend, "*") == 0;
-        if (!any && strcmp(p->backend, device->info.backend) != 0) {
-            char reason[48];
-            snprintf(reason, sizeof reason, "serves backend %s", p->backend);
-            add_reason(reasons, sizeof reasons, p->name, reason);
-            continue;
-        }
-        if ((any || p->priority < 0) && !device->vtable->unified_memory(device)) {
-            needs_unified = true;
-            add_reason(reasons, sizeof reasons, p->name, "the host may not dereference this device's memory");
-            continue;
-        }
         och_err why;
         och_err_clear(&why);
-        och_status st = p->supports(device, call, &why);
+        och_status st = och_op_provider_supports(p, device, call, &why);
         if (st == OCH_OK) {
             *out_provider = p;
             return OCH_OK;
@@ -140,7 +138,7 @@ och_status och_op_select_from(const och_op_provider *const *providers, int n, co
             return och_err_set(err, st, "op %s, provider %s: %s", och_op_name(call->op), p->name, why.message);
         add_reason(reasons, sizeof reasons, p->name, why.message[0] ? why.message : "declined");
     }
-    return refuse(device, call, only, reasons, needs_unified, err);
+    return refuse(device, call, only, reasons, err);
 }
 
 och_status och_op_select(const och_device *device, const och_op_call *call, const char *only,
