@@ -6,20 +6,66 @@
 #include <inttypes.h>
 #include <math.h>
 #include <pthread.h>
+#include <setjmp.h>
 #include <stdio.h>
 #include <string.h>
 
-/* jansson ignores some failed allocations while it reads (a string then loses characters), and reports others as bad
- * tokens; this remembers, per thread, that one happened. */
-static _Thread_local bool alloc_failed;
+/* jansson does not survive a failed allocation while it reads: a string loses characters and an assertion ends the process.
+ * So a load never lets one return: it jumps back here, and what the load had allocated so far, kept in a ring, is freed. */
+typedef struct block {
+    struct block *prev, *next; /* the ring of the load that made it; of itself alone outside a load */
+} block;
+
+typedef struct load {
+    block ring;
+    jmp_buf failed;
+} load;
+
+static _Thread_local load *active;
 
 static void *json_alloc(size_t n) {
-    void *p = och_malloc(n);
-    if (!p) alloc_failed = true;
-    return p;
+    block *b = n <= SIZE_MAX - sizeof *b ? och_malloc(sizeof *b + n) : NULL;
+    if (!b) {
+        if (active) longjmp(active->failed, 1);
+        return NULL;
+    }
+    b->prev = b->next = b;
+    if (active) {
+        b->next = active->ring.next;
+        b->prev = &active->ring;
+        b->next->prev = b->prev->next = b;
+    }
+    return b + 1;
 }
 
-static void init_once(void) { json_set_alloc_funcs(json_alloc, och_free); }
+static void json_release(void *p) {
+    if (!p) return;
+    block *b = (block *)p - 1;
+    b->prev->next = b->next;
+    b->next->prev = b->prev;
+    och_free(b);
+}
+
+static void init_once(void) { json_set_alloc_funcs(json_alloc, json_release); }
+
+/* NULL with *out_no_memory set, or with the parser's error in *e. */
+static json_t *load_text(const void *data, size_t size, size_t flags, json_error_t *e, bool *out_no_memory) {
+    load l;
+    l.ring.prev = l.ring.next = &l.ring;
+    *out_no_memory = false;
+    if (setjmp(l.failed)) {
+        active = NULL;
+        while (l.ring.next != &l.ring) json_release(l.ring.next + 1);
+        *out_no_memory = true;
+        return NULL;
+    }
+    active = &l;
+    json_t *root = json_loadb(data, size, flags, e);
+    active = NULL;
+    l.ring.prev->next = l.ring.next; /* what the document holds goes on without the ring's head */
+    l.ring.next->prev = l.ring.prev;
+    return root;
+}
 
 void och_json_init(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -56,15 +102,13 @@ och_status och_json_load_memory(const char *name, const void *data, size_t size,
     OCH_TRY(check_depth(name, data, size, err));
     char *copy = och_strdup(name);
     if (!copy) return och_err_nomem(err, strlen(name) + 1, "a path");
-    alloc_failed = false;
-    json_t *root = json_loadb(data, size, flags, &e);
-    if (!root && !alloc_failed && json_error_code(&e) == json_error_numeric_overflow)
-        root = json_loadb(data, size, flags | JSON_DECODE_INT_AS_REAL, &e);
-    if (!root || alloc_failed) {
-        json_decref(root);
+    bool no_memory;
+    json_t *root = load_text(data, size, flags, &e, &no_memory);
+    if (!root && !no_memory && json_error_code(&e) == json_error_numeric_overflow)
+        root = load_text(data, size, flags | JSON_DECODE_INT_AS_REAL, &e, &no_memory);
+    if (!root) {
         och_free(copy);
-        if (alloc_failed || json_error_code(&e) == json_error_out_of_memory)
-            return och_err_nomem(err, size, "a JSON document");
+        if (no_memory) return och_err_nomem(err, size, "a JSON document");
         return och_err_set(err, OCH_CORRUPT, "%s: line %d, column %d: expected JSON, found: %s", name, e.line, e.column,
                            e.text);
     }
