@@ -1,4 +1,4 @@
-/* The fast CPU provider's table, as the registry reads it (src/op/providers.c). */
+/* The fast CPU provider: every op, on the device "cpu", for the instruction sets of kernels.h. */
 #ifndef OCH_OP_CPU_CPU_OPS_H
 #define OCH_OP_CPU_CPU_OPS_H
 
