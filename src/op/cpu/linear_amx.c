@@ -11,10 +11,21 @@ static int weight_parts(och_dtype t) { return t == OCH_DTYPE_F16 ? 2 : 1; }
 
 static int64_t k_tiles_of(const och_op_call *c) { return (c->in[OCH_LINEAR_X].cols + 31) / 32; }
 static int act_parts(const och_op_call *c) {
-    for (int i = 0; i < c->attr.linear.n_weights; i++)
-        if (is_float(c->in[OCH_LINEAR_W0 + i].dtype)) return 2;
-    return 1;
+    int parts = 1;
+    for (int i = 0; i < c->attr.linear.n_weights; i++) {
+        och_dtype t = c->in[OCH_LINEAR_W0 + i].dtype;
+        int n = t == OCH_DTYPE_F16 ? 3 : t == OCH_DTYPE_BF16 ? 2 : 1;
+        if (n > parts) parts = n;
+    }
+    return parts;
 }
+
+/* Products of parts: those before the first with a part that a format lacks. Quantised 1, bfloat16 2, float16 all. */
+static const struct {
+    uint8_t act, weight;
+} passes[] = {{0, 0}, {1, 0}, {0, 1}, {1, 1}, {2, 0}};
+#define N_PASSES 5
+static int n_passes(och_dtype t) { return t == OCH_DTYPE_F16 ? N_PASSES : t == OCH_DTYPE_BF16 ? 2 : 1; }
 static uint64_t part_bytes(const och_op_call *c, int64_t n) {
     return (uint64_t)((n + 15) / 16) * (uint64_t)k_tiles_of(c) * TILE_BYTES;
 }
@@ -28,13 +39,13 @@ bool och_cpu_amx_serves(const och_op_call *c) {
 uint64_t och_cpu_amx_act_bytes(const och_op_call *c, int64_t n) { return (uint64_t)act_parts(c) * part_bytes(c, n); }
 
 uint64_t och_cpu_amx_member_bytes(const och_op_call *c) {
-    return (uint64_t)act_parts(c) * 2 * (uint64_t)k_tiles_of(c) * TILE_BYTES;
+    return (uint64_t)(act_parts(c) > 1 ? 2 : 1) * 2 * (uint64_t)k_tiles_of(c) * TILE_BYTES;
 }
 
 void och_cpu_amx_act_init(och_cpu_amx_act *a, const och_op_call *c, int64_t n, void *mem) {
     *a = (och_cpu_amx_act){.n = n, .k = c->in[OCH_LINEAR_X].cols, .k_tiles = k_tiles_of(c)};
-    a->part[0] = mem;
-    if (act_parts(c) == 2) a->part[1] = (uint16_t *)(void *)((uint8_t *)mem + part_bytes(c, n));
+    a->n_parts = act_parts(c);
+    for (int i = 0; i < a->n_parts; i++) a->part[i] = (uint16_t *)(void *)((uint8_t *)mem + (uint64_t)i * part_bytes(c, n));
 }
 
 void och_cpu_amx_store_row(const och_cpu_amx_act *a, int64_t row, const float *x) {
@@ -49,12 +60,12 @@ void och_cpu_amx_store_row(const och_cpu_amx_act *a, int64_t row, const float *x
             lo = vf_load_n(x + 32 * kt, left < 16 ? (int)left : 16);
             if (left > 16) hi = vf_load_n(x + 32 * kt + 16, (int)left - 16);
         }
-        __m512i rounded = (__m512i)_mm512_cvtne2ps_pbh(hi, lo);
-        _mm512_storeu_si512(a->part[0] + at, rounded);
-        if (!a->part[1]) continue;
-        lo = vf_sub(lo, vf_load_bf16(a->part[0] + at));
-        hi = vf_sub(hi, vf_load_bf16(a->part[0] + at + 16));
-        _mm512_storeu_si512(a->part[1] + at, (__m512i)_mm512_cvtne2ps_pbh(hi, lo));
+        for (int part = 0;; part++) {
+            _mm512_storeu_si512(a->part[part] + at, (__m512i)_mm512_cvtne2ps_pbh(hi, lo));
+            if (part + 1 == a->n_parts) break;
+            lo = vf_sub(lo, vf_load_bf16(a->part[part] + at));
+            hi = vf_sub(hi, vf_load_bf16(a->part[part] + at + 16));
+        }
     }
 }
 
@@ -134,7 +145,7 @@ static void (*const decoders[OCH_DTYPE_COUNT_])(const uint8_t *, int64_t, uint8_
 
 /* A panel's tiles in a member's memory: the high part, then the low. */
 static uint8_t *panel_tiles(const och_cpu_amx_act *a, void *mem, int panel, int part) {
-    int64_t parts = a->part[1] ? 2 : 1;
+    int64_t parts = a->n_parts > 1 ? 2 : 1;
     return (uint8_t *)mem + (panel * parts + part) * a->k_tiles * TILE_BYTES;
 }
 
@@ -198,12 +209,9 @@ void och_cpu_amx_multiply(const och_cpu_amx_act *a, const och_cpu_amx_panels *p,
     _tile_zero(2);
     _tile_zero(3);
     const int64_t tile_row = row / 16 * a->k_tiles * 512, next = a->k_tiles * 512;
-    /* high x high, then low activations x high, then high x low: for float weights only */
-    for (int pass = 0; pass < 3; pass++) {
-        const int act_part = pass == 1, part = pass == 2;
-        bool runs[2];
-        for (int i = 0; i < 2; i++)
-            runs[i] = i < p->n && (pass == 0 || (is_float(p->dtype[i]) && (pass == 1 || weight_parts(p->dtype[i]) == 2)));
+    for (int pass = 0; pass < N_PASSES; pass++) {
+        const int act_part = passes[pass].act, part = passes[pass].weight;
+        const bool runs[2] = {pass < n_passes(p->dtype[0]), p->n > 1 && pass < n_passes(p->dtype[1])};
         if (!runs[0] && !runs[1]) continue;
         const uint16_t *a0 = a->part[act_part] + tile_row, *a1 = n_rows > 16 ? a0 + next : NULL;
         const uint8_t *b0 = panel_tiles(a, mem, 0, part), *b1 = panel_tiles(a, mem, 1, part);

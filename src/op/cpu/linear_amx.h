@@ -2,8 +2,8 @@
  * AMX), sums in float32.
  *
  * A bfloat16 has 8 bits of significand. Quantised weights and their activations are rounded to it; float16 and bfloat16
- * weights are kept exactly (float16 as a high and a low part) and their activations cut in a high and a low part, so
- * that 16 bits remain. float32 weights are declined: their own bits would be lost. */
+ * weights are kept exactly (float16 as a high and a low part) and their activations cut in three and two parts, so that
+ * 24 and 16 bits remain. float32 weights are declined: their own bits would be lost. */
 #ifndef OCH_OP_CPU_LINEAR_AMX_H
 #define OCH_OP_CPU_LINEAR_AMX_H
 
@@ -13,7 +13,8 @@
 #include <stdint.h>
 
 typedef struct och_cpu_amx_act {
-    uint16_t *part[2]; /* high, low (NULL: none): [tile of 16 rows][tile of 32 k][16 rows][32 k] */
+    uint16_t *part[3]; /* high to low: [tile of 16 rows][tile of 32 k][16 rows][32 k] */
+    int n_parts;
     int64_t n, k, k_tiles;
 } och_cpu_amx_act;
 
