@@ -344,6 +344,17 @@ static void unknown_types_at_one_place_overlap(void **s) {
     och_strbuf_deinit(&b);
 }
 
+static void an_end_that_wraps_around_is_outside(void **s) {
+    (void)s;
+    och_strbuf b = {0};
+    put_header(&b, 3, 1, 0);
+    put_tensor(&b, &(built_tensor){"t", 2, {4, (UINT64_C(1) << 60) - 1}, 0, 32}); /* 2^64 - 16 bytes from 32: ends at 16 */
+    put_data(&b, 32, 64);
+    assert_refused(&b, OCH_CORRUPT,
+                   "f: tensor 't': offset: expected offset + size within the 64 bytes of tensor data in the file, found 32 + "
+                   "18446744073709551600");
+}
+
 static void an_overlap_among_many_is_found(void **s) {
     (void)s;
     och_strbuf b = {0};
@@ -388,6 +399,7 @@ int main(void) {
         cmocka_unit_test(names_and_keys_are_unique_and_sane),
         cmocka_unit_test(arrays_are_confused),
         cmocka_unit_test(unknown_types_at_one_place_overlap),
+        cmocka_unit_test(an_end_that_wraps_around_is_outside),
         cmocka_unit_test(an_overlap_among_many_is_found),
         cmocka_unit_test(flipped_bytes_never_crash),
     };
