@@ -6,6 +6,9 @@
 #include "conform/support/ops_basic.h"
 #include "conform/support/ops_linear.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 typedef struct group {
     const char *name;
     void (*run)(rig *r);                 /* with two threads */
@@ -49,7 +52,9 @@ typedef struct job {
     const subject *who;
 } job;
 
-static void run_job(void **state) {
+static bool ran_to_its_end;
+
+static void run_here(void **state) {
     const job *j = *state;
     /* Static: a skip leaves by longjmp. */
     static rig one, more;
@@ -70,6 +75,39 @@ static void run_job(void **state) {
         rig_close(&more);
     }
     rig_close(&one);
+    ran_to_its_end = true;
+}
+
+enum { CHILD_SKIPPED = 77 };
+
+/* In a process of its own, so that a crash (in a pool's thread too) is the failure of this test alone. What it writes to
+ * stderr is shown when it fails. */
+static void run_job(void **state) {
+    FILE *log = tmpfile();
+    assert_non_null(log);
+    fflush(stdout);
+    fflush(stderr);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        rig_notes = fdopen(dup(STDOUT_FILENO), "w");
+        if (!rig_notes || !freopen("/dev/null", "w", stdout) || dup2(fileno(log), STDERR_FILENO) < 0) _exit(1);
+        job *j = *state;
+        char name[96];
+        snprintf(name, sizeof name, "%s:%s", j->group->name, j->who->label);
+        const struct CMUnitTest test = {.name = name, .test_func = run_here, .initial_state = j};
+        int failed = _cmocka_run_group_tests("one", &test, 1, NULL, NULL);
+        exit(failed ? 1 : ran_to_its_end ? 0 : CHILD_SKIPPED);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    bool bad = WIFSIGNALED(status) || (WEXITSTATUS(status) && WEXITSTATUS(status) != CHILD_SKIPPED);
+    rewind(log);
+    for (int c; bad && (c = fgetc(log)) != EOF;) fputc(c, stderr);
+    fclose(log);
+    if (WIFSIGNALED(status)) fail_msg("crashed: %s", strsignal(WTERMSIG(status)));
+    if (WEXITSTATUS(status) == CHILD_SKIPPED) skip();
+    if (WEXITSTATUS(status)) fail_msg("failed, as written above");
 }
 
 #define MAX_SUBJECTS 24

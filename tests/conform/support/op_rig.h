@@ -70,6 +70,20 @@ static inline void rig_ok(och_status st, const och_err *err, const char *what) {
     if (st != OCH_OK) fail_msg("%s: %s: %s", what, och_status_name(st), err->message);
 }
 
+/* Where skips are written (a test's own output is silenced). */
+static FILE *rig_notes;
+
+static inline void rig_skips(const char *fmt, ...) OCH_PRINTF(1, 2);
+static inline void rig_skips(const char *fmt, ...) {
+    va_list args;
+    va_start(args, fmt);
+    fprintf(rig_notes, "             skip, unsupported: ");
+    vfprintf(rig_notes, fmt, args);
+    fprintf(rig_notes, "\n");
+    fflush(rig_notes);
+    va_end(args);
+}
+
 /* Skips the test (with the reason) where this machine does not reach the instruction set asked for. */
 static inline void rig_open(rig *r, const subject *who, int n_threads) {
     memset(r, 0, sizeof *r);
@@ -81,8 +95,7 @@ static inline void rig_open(rig *r, const subject *who, int n_threads) {
     och_dev_options options = {.n_threads = n_threads};
     rig_ok(och_device_open("cpu", &options, &r->dev, &err), &err, "open cpu");
     if (who->isa && strcmp(och_cpu_isa_name(och_cpu_device_isa(r->dev)), who->isa) != 0) {
-        print_message("skip, unsupported: this machine reaches %s, not %s\n",
-                      och_cpu_isa_name(och_cpu_device_isa(r->dev)), who->isa);
+        rig_skips("this machine reaches %s, not %s", och_cpu_isa_name(och_cpu_device_isa(r->dev)), who->isa);
         och_device_release(r->dev);
         skip();
     }
@@ -100,8 +113,7 @@ static inline void rig_close(rig *r) {
     r->dev->vtable->queue_destroy(r->queue);
     och_device_release(r->dev);
     if (r->n_unsupported)
-        print_message("skip, unsupported: %d of %d calls, the last: %s\n", r->n_unsupported,
-                      r->n_unsupported + r->n_run, r->reason);
+        rig_skips("%d of %d calls, the last: %s", r->n_unsupported, r->n_unsupported + r->n_run, r->reason);
     if (r->n_unsupported && !r->n_run) skip();
 }
 

@@ -89,7 +89,8 @@ static void embed_cases(rig *r) {
         och_status st = rig_run(r, &c, false, &err);
         if (st != OCH_UNSUPPORTED) {
             assert_int_equal(st, OCH_RANGE);
-            assert_non_null(strstr(err.message, "id"));
+            assert_non_null(strstr(err.message, "op embed"));
+            assert_non_null(strstr(err.message, i ? "found 5" : "found -1"));
         }
         rig_reset(r);
     }
