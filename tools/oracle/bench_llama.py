@@ -10,7 +10,7 @@ kind, not counted, comes first.
 
 With --interactive, after the line {"ready": ...}, each line of standard input
 (`prefill`, `decode`, `quit`) is answered by one line, so that a driver can
-take turns between this program and another in one session.
+take turns between this program and another.
 """
 
 import argparse
