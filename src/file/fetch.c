@@ -65,13 +65,14 @@ static bool is_loopback(const char *host, size_t n) {
 
 /* The host between "//" and the port or path; false when there are credentials in between or nothing is left. */
 static bool find_host(const char *after_scheme, const char **out_host, size_t *out_n) {
-    size_t n = strcspn(after_scheme, "/?#\\");
+    size_t n = strcspn(after_scheme, "/?#");
     *out_host = after_scheme;
     *out_n = 0;
     if (memchr(after_scheme, '@', n)) return false;
     if (after_scheme[0] == '[') {
         const char *close = memchr(after_scheme, ']', n);
-        *out_n = close ? (size_t)(close + 1 - after_scheme) : 0;
+        if (!close || (close + 1 < after_scheme + n && close[1] != ':')) return false;
+        *out_n = (size_t)(close + 1 - after_scheme);
     } else {
         const char *colon = memchr(after_scheme, ':', n);
         *out_n = colon ? (size_t)(colon - after_scheme) : n;
@@ -82,9 +83,11 @@ static bool find_host(const char *after_scheme, const char **out_host, size_t *o
 och_status och_fetch_check_url(const char *url, och_err *err) {
     const char *host;
     size_t n;
+    /* a backslash too: some parsers take it for a slash, so that they and we would see different hosts */
     for (const unsigned char *p = (const unsigned char *)url; *p; p++)
-        if (*p <= ' ' || *p == 0x7f)
-            return och_err_set(err, OCH_INVALID, "URL: expected no spaces and control characters, found byte 0x%02x", *p);
+        if (*p <= ' ' || *p == 0x7f || *p == '\\')
+            return och_err_set(err, OCH_INVALID,
+                               "URL: expected no spaces, backslashes and control characters, found byte 0x%02x", *p);
     if (!strncasecmp(url, "https://", 8)) {
         if (find_host(url + 8, &host, &n)) return OCH_OK;
         return och_err_set(err, OCH_INVALID, "%s: expected a host, and no user or password, after https://", url);

@@ -35,7 +35,7 @@ typedef struct och_fetch_result {
  * differ; nothing is kept), CANCELLED, NOMEM. */
 och_status och_fetch(const och_fetch_request *r, och_fetch_result *out_result, och_err *err) OCH_WARN_UNUSED;
 
-/* Refuses what is not https, or http to a loopback host, and URLs with control characters, spaces or credentials. */
+/* Refuses what is not https, or http to a loopback host, and URLs with control characters, spaces, backslashes or credentials. */
 och_status och_fetch_check_url(const char *url, och_err *err) OCH_WARN_UNUSED;
 
 #endif

@@ -307,7 +307,7 @@ int och_cmd_pull(int argc, char **argv) {
     OCH_TRY_GOTO(make_dirs(dir, &err));
     och_main_catch_interrupt();
     const och_fetch_request request = {.url = url.data, .path = path.data, .sha256 = sha256, .max_retries = retries,
-                                       .first_wait_ms = 1000, .progress = on_progress, .note = on_note, .user = &p};
+                                       .first_wait_ms = 500, .progress = on_progress, .note = on_note, .user = &p};
     st = och_fetch(&request, &got, &err);
     if (p.shown) fputc('\n', stderr);
     if (st == OCH_OK) {

@@ -119,6 +119,13 @@ static void integers_beyond_64_bits_become_reals(void **s) {
     assert_int_equal(och_json_get_u64(&doc, "model_max_length", true, &u, &e), OCH_CORRUPT);
     assert_string_equal(e.message, "config.json: 'model_max_length': expected an integer that is not negative, found 1e+30");
     och_json_deinit(&doc);
+    /* beyond 2^53 a real no longer says which integer was meant */
+    doc = load("{\"a\":9007199254740992.0,\"b\":9007199254740994.0}");
+    och_err_clear(&e);
+    assert_int_equal(och_json_get_u64(&doc, "a", true, &u, &e), OCH_OK);
+    assert_true(u == UINT64_C(1) << 53);
+    assert_int_equal(och_json_get_u64(&doc, "b", true, &u, &e), OCH_CORRUPT);
+    och_json_deinit(&doc);
 }
 
 static void broken_text_has_line_and_column(void **s) {

@@ -150,8 +150,8 @@ static void broken_headers_say_what_is_wrong(void **s) {
          8, "f: tensor 'b': data_offsets: expected it to begin at 2, where tensor 'a' ends, found 4 (a hole)"},
         {"{\"a\":{\"dtype\":\"F8_E5M2\",\"shape\":[2],\"data_offsets\":[0,3]}}", 3,
          "f: tensor 'a': data_offsets: expected the bytes of F8_E5M2 [2], found 3"},
-        {"{\"a\":{\"dtype\":\"F4\",\"shape\":[3],\"data_offsets\":[0,2]}}", 2,
-         "f: tensor 'a': data_offsets: expected the bytes of F4 [3], found 2"},
+        {"{\"a\":{\"dtype\":\"F4\",\"shape\":[3],\"data_offsets\":[0,1]}}", 1, /* 12 bits are no whole bytes */
+         "f: tensor 'a': data_offsets: expected the bytes of F4 [3], found 1"},
         {"{\"__metadata__\":3}", 0, "f: __metadata__: expected an object of strings, found integer"},
         {"{\"__metadata__\":{\"k\":[]}}", 0, "f: __metadata__: 'k': expected a string, found array"},
     };
@@ -329,6 +329,10 @@ static void folders(void **s) {
     refuse_dir(OCH_CORRUPT,
                "%D/model.safetensors.index.json: weight_map: 'a': expected the name of a file in the same folder, found "
                "../m-1.safetensors");
+    put_text("model.safetensors.index.json", "{\"weight_map\":{\"a\":\"sub/m-1.safetensors\"}}");
+    refuse_dir(OCH_CORRUPT,
+               "%D/model.safetensors.index.json: weight_map: 'a': expected the name of a file in the same folder, found "
+               "sub/m-1.safetensors");
     put_text("model.safetensors.index.json", "{\"weight_map\":{\"a\":5}}");
     refuse_dir(OCH_CORRUPT,
                "%D/model.safetensors.index.json: weight_map: 'a': expected the name of a file in the same folder, found "
