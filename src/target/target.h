@@ -14,8 +14,9 @@
 /* A figure that does not apply to this target (wave32 registers of a wave64-only target). Printed "-". */
 #define OCH_NOT_APPLICABLE (-2)
 
-/* Yes, no, or not known. */
-typedef enum och_tri { OCH_NO = 0, OCH_YES = 1, OCH_MAYBE = -1 } och_tri;
+/* IF_XNACK: yes where the process runs with XNACK on and the kernel has HMM, no otherwise. MAYBE: not known, or boards of
+ * both kinds exist. */
+typedef enum och_tri { OCH_NO = 0, OCH_YES = 1, OCH_IF_XNACK = 2, OCH_MAYBE = -1 } och_tri;
 
 typedef enum och_vendor { OCH_VENDOR_AMD, OCH_VENDOR_NVIDIA } och_vendor;
 
@@ -72,8 +73,8 @@ enum {
     OCH_SPARSE_MATRIX = 1 << 18   /* SMFMAC or SWMMAC */
 };
 
-/* Where a matrix instruction may run. */
-enum { OCH_MATRIX_W32 = 1, OCH_MATRIX_W64 = 2 };
+/* Wave sizes, as a set. */
+enum { OCH_WAVE32 = 1, OCH_WAVE64 = 2 };
 
 typedef struct och_target {
     const char *name;     /* "gfx942", "gfx11-generic", "sm_90" */
@@ -83,7 +84,7 @@ typedef struct och_target {
     bool generic;              /* a generic target: one code object for several base targets */
     och_tri apu;               /* MAYBE: boards of both kinds exist */
     int32_t wave_default;      /* lanes */
-    int32_t wave_mask;         /* OCH_MATRIX_W32 | OCH_MATRIX_W64: the wave sizes that can be selected */
+    uint32_t waves;            /* OCH_WAVE*: the sizes that can be selected */
     int32_t lds_workgroup_bytes;
     int32_t lds_unit_bytes;    /* LDS behind one compute unit, or behind one WGP where lds_unit_cus is 2 */
     int32_t lds_unit_cus;      /* compute units that share lds_unit_bytes */
@@ -97,13 +98,14 @@ typedef struct och_target {
     int32_t simds_cu;
     och_matrix_isa matrix;
     uint32_t matrix_types;     /* OCH_MT_* */
-    uint32_t matrix_waves;     /* OCH_MATRIX_W32 | OCH_MATRIX_W64 */
+    uint32_t matrix_waves;     /* OCH_WAVE*: where a matrix instruction may run */
     uint32_t ops;              /* OCH_DOT4_I8 ... */
     och_fp8_encoding fp8;
     bool xnack, sramecc;       /* the target has the feature, so that its name may carry it */
     const char *generic_target; /* the generic target that serves this one; "" none, "?" unknown */
-    int32_t clang_min;         /* oldest major version known to compile for it (tried or from its LLVM change) */
+    int32_t clang_min;         /* oldest major version known to compile for it: tried, or from its LLVM change */
     int32_t clang_removed;     /* first major version tried that no longer does; 0: still there */
+    bool code_object_v6;       /* needs code object version 6 */
 } och_target;
 
 /* A feature of a whole target name: not named, on, or off. */
@@ -131,6 +133,7 @@ bool och_target_serves(const och_target_id *code, const och_target_id *device);
 const och_target *och_target_at(size_t i);
 size_t och_target_count(void);
 
+/* Figures are the vendor's peaks, dense. UNKNOWN and NOT_APPLICABLE as above. */
 typedef struct och_board {
     const char *name; /* "Radeon RX 7900 XTX" */
     const char *arch; /* a target's name */
@@ -143,9 +146,11 @@ typedef struct och_board {
     int64_t memory_bytes;    /* UNKNOWN for a carve-out that the owner sets */
     double bandwidth_gbps;   /* 1e9 bytes per second */
     double fp32_tflops, fp16_matrix_tflops, bf16_matrix_tflops, fp8_matrix_tflops, int8_tops, int4_tops, fp4_tflops;
-    int64_t l2_bytes, mall_bytes; /* MALL: the memory-side cache; 0 where the board has none */
+    int64_t l2_bytes, mall_bytes; /* of the whole package; MALL: the memory-side cache */
     och_tri integrated, managed_memory, concurrent_managed, pageable_access;
     int32_t wave;
+    int32_t devices;         /* devices that a runtime shows for one package */
+    const char *notes;       /* what qualifies the figures; "" for none */
 } och_board;
 
 /* By name (case-insensitive; a unique part of one suffices) or by target name (the first board of that target). NULL when
@@ -156,7 +161,7 @@ size_t och_board_count(void);
 
 /* "?" for unknown, "-" for not applicable, else the number; writes at most n bytes and returns buf. */
 const char *och_target_print_num(double value, char *buf, size_t n);
-const char *och_tri_name(och_tri t);              /* "yes", "no", "?" */
+const char *och_tri_name(och_tri t);              /* "yes", "no", "with xnack", "?" */
 const char *och_matrix_isa_name(och_matrix_isa m);
 const char *och_fp8_encoding_name(och_fp8_encoding e);
 
