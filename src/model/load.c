@@ -131,7 +131,7 @@ static och_status load_matrix(och_loader *l, och_weight *w, const och_file_tenso
         probe.out[0] = (och_tensor){.dtype = OCH_DTYPE_F32, .rows = 1, .cols = x->rows, .row_bytes = (uint64_t)x->rows * 4};
         probe.attr.linear.n_weights = 1;
         const och_op_provider *p;
-        och_status st = och_op_select(m->device, &probe, m->only, &p, err);
+        och_status st = och_op_select_packer(m->device, &probe, m->only, &p, err);
         if (st != OCH_OK) {
             och_err_prefix(err, "%s: tensor %s", m->path, t->name);
             return st;

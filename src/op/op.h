@@ -195,6 +195,11 @@ och_status och_op_check(const och_op_call *call, och_err *err) OCH_WARN_UNUSED;
 och_status och_op_select(const och_device *device, const och_op_call *call, const char *only,
                          const och_op_provider **out_provider, och_err *err) OCH_WARN_UNUSED;
 
+/* The same for a LINEAR call whose weights are still in the file's layout: each provider is asked as if it had packed
+ * them (weight_layout). Where a weight is loaded, this decides who packs it. */
+och_status och_op_select_packer(const och_device *device, const och_op_call *call, const char *only,
+                                const och_op_provider **out_provider, och_err *err) OCH_WARN_UNUSED;
+
 /* Runs a call by a provider chosen before, and counts it. */
 och_status och_op_run(const och_op_ctx *ctx, const och_op_provider *provider, const och_op_call *call,
                       och_err *err) OCH_WARN_UNUSED;

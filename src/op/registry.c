@@ -110,9 +110,20 @@ och_status och_op_provider_supports(const och_op_provider *p, const och_device *
     return p->supports(device, call, err);
 }
 
-och_status och_op_select_from(const och_op_provider *const *providers, int n, const och_device *device,
-                              const och_op_call *call, const char *only, const och_op_provider **out_provider,
-                              och_err *err) {
+/* The call as the provider would see it if it packed the weights that are in the file's layout. */
+static och_op_call packed_by(const och_op_provider *p, const och_device *device, const och_op_call *call) {
+    och_op_call c = *call;
+    uint64_t bytes;
+    for (int i = 0; p->weight_layout && i < call->attr.linear.n_weights; i++) {
+        och_tensor *w = &c.in[OCH_LINEAR_W0 + i];
+        if (w->layout == OCH_LAYOUT_NATIVE) w->layout = p->weight_layout(device, w->dtype, w->rows, w->cols, &bytes);
+    }
+    return c;
+}
+
+static och_status choose(const och_op_provider *const *providers, int n, const och_device *device,
+                         const och_op_call *call, bool packing, const char *only, const och_op_provider **out_provider,
+                         och_err *err) {
     *out_provider = NULL;
     char reasons[480] = "";
     bool tried[OCH_OP_MAX_PROVIDERS] = {false};
@@ -129,7 +140,8 @@ och_status och_op_select_from(const och_op_provider *const *providers, int n, co
         const och_op_provider *p = providers[best];
         och_err why;
         och_err_clear(&why);
-        och_status st = och_op_provider_supports(p, device, call, &why);
+        och_op_call as_packed = packing ? packed_by(p, device, call) : *call;
+        och_status st = och_op_provider_supports(p, device, &as_packed, &why);
         if (st == OCH_OK) {
             *out_provider = p;
             return OCH_OK;
@@ -141,7 +153,13 @@ och_status och_op_select_from(const och_op_provider *const *providers, int n, co
     return refuse(device, call, only, reasons, err);
 }
 
-och_status och_op_select(const och_device *device, const och_op_call *call, const char *only,
+och_status och_op_select_from(const och_op_provider *const *providers, int n, const och_device *device,
+                              const och_op_call *call, const char *only, const och_op_provider **out_provider,
+                              och_err *err) {
+    return choose(providers, n, device, call, false, only, out_provider, err);
+}
+
+static och_status select_among(const och_device *device, const och_op_call *call, bool packing, const char *only,
                          const och_op_provider **out_provider, och_err *err) {
     *out_provider = NULL;
     OCH_TRY(och_op_check(call, err));
@@ -150,7 +168,17 @@ och_status och_op_select(const och_device *device, const och_op_call *call, cons
     if (n > OCH_OP_MAX_PROVIDERS)
         return och_err_set(err, OCH_INTERNAL, "op providers: expected at most %d, found %d", OCH_OP_MAX_PROVIDERS, n);
     for (int i = 0; i < n; i++) list[i] = och_op_provider_at(i);
-    return och_op_select_from(list, n, device, call, only, out_provider, err);
+    return choose(list, n, device, call, packing, only, out_provider, err);
+}
+
+och_status och_op_select(const och_device *device, const och_op_call *call, const char *only,
+                         const och_op_provider **out_provider, och_err *err) {
+    return select_among(device, call, false, only, out_provider, err);
+}
+
+och_status och_op_select_packer(const och_device *device, const och_op_call *call, const char *only,
+                                const och_op_provider **out_provider, och_err *err) {
+    return select_among(device, call, true, only, out_provider, err);
 }
 
 och_status och_op_run(const och_op_ctx *ctx, const och_op_provider *provider, const och_op_call *call, och_err *err) {
