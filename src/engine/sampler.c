@@ -32,36 +32,43 @@ och_status och_sampler_validate(const och_sampler_params *p, och_err *err) {
 
 /* ---- scratch ---- */
 
-#define BINS 4096 /* by the upper 12 bits of an ordered key */
+/* Passes go over whole blocks of a constant size, so that the compiler turns them into vector code; the arrays are padded
+ * to blocks with ids that weigh nothing. */
+#define BLOCK 1024
+#define LANES 8 /* partial sums, so that the order of additions is fixed */
+#define BIN_BITS 12
+#define BINS (1 << BIN_BITS)
 
 typedef struct scratch {
-    float *z;        /* [vocab] penalised, then scaled logits */
-    uint64_t *keys;  /* [vocab] candidates, best first once sorted */
-    uint32_t *count; /* [vocab] of the history; overlies keys, which come later */
-    uint32_t *bins;  /* [BINS] */
+    uint32_t n_blocks;
+    float *z;         /* [n_blocks * BLOCK] penalised, then scaled logits: 0 for the best */
+    float *w;         /* [n_blocks * BLOCK] exp(z) */
+    uint64_t *keys;   /* [n_blocks * BLOCK] candidates at an edge */
+    uint32_t *count;  /* of the history; overlies keys, which come later */
+    double *bins;     /* [BINS] */
+    double *block_sum; /* [n_blocks] */
 } scratch;
 
-static size_t aligned(size_t n) { return (n + 63) & ~(size_t)63; }
+static size_t blocks_of(uint32_t vocab) { return ((size_t)vocab + BLOCK - 1) / BLOCK; }
 
 size_t och_sampler_scratch_bytes(uint32_t vocab) {
-    return aligned((size_t)vocab * sizeof(float)) + aligned((size_t)vocab * sizeof(uint64_t)) + BINS * sizeof(uint32_t);
+    return blocks_of(vocab) * (BLOCK * (2 * sizeof(float) + sizeof(uint64_t)) + sizeof(double)) + BINS * sizeof(double);
 }
 
 static scratch carve(void *p, uint32_t vocab) {
     scratch s;
-    char *at = p;
-    s.z = (float *)at;
-    s.keys = (uint64_t *)(at + aligned((size_t)vocab * sizeof(float)));
+    size_t n = blocks_of(vocab) * BLOCK;
+    s.n_blocks = (uint32_t)blocks_of(vocab);
+    s.keys = p;
+    s.bins = (double *)(s.keys + n);
+    s.block_sum = s.bins + BINS;
+    s.z = (float *)(s.block_sum + s.n_blocks);
+    s.w = s.z + n;
     s.count = (uint32_t *)s.keys;
-    s.bins = (uint32_t *)(at + aligned((size_t)vocab * sizeof(float)) + aligned((size_t)vocab * sizeof(uint64_t)));
     return s;
 }
 
 /* ---- passes over the vocabulary ---- */
-
-/* Blocks of a constant size with integer reductions: the compiler turns these loops into vector code without licence to
- * reorder floating point. */
-#define BLOCK 1024
 
 /* Orders floats as signed integers; -0 counts as +0. */
 static inline int32_t ordered(float f) {
@@ -130,118 +137,146 @@ static void penalise(const och_sampler_params *p, float *z, uint32_t *count, uin
 
 /* ---- candidates ---- */
 
+/* The greatest becomes 0, so that no temperature can overflow. What lies further off than a float reaches weighs 0 and ranks
+ * with the lowest. */
+static void scale_block(const float *restrict x, float top, float temperature, float *restrict z) {
+    for (int i = 0; i < BLOCK; i++) {
+        float v = (x[i] - top) / temperature;
+        z[i] = v < -FLT_MAX ? -FLT_MAX : v;
+    }
+}
+
+static void weigh_block(const float *restrict z, float *restrict w) {
+    for (int i = 0; i < BLOCK; i++) w[i] = och_exp_neg(z[i]);
+}
+
+static void scale_and_weigh(const scratch *s, const float *logits, uint32_t vocab, float top, float temperature) {
+    for (uint32_t b = 0; b < s->n_blocks; b++) {
+        uint32_t at = b * BLOCK, n = OCH_MIN(BLOCK, vocab - at);
+        float pad[BLOCK];
+        const float *x = logits + at;
+        if (n < BLOCK) {
+            memcpy(pad, x, n * sizeof *pad);
+            for (uint32_t i = n; i < BLOCK; i++) pad[i] = top;
+            x = pad;
+        }
+        /* x may be z itself, where penalties were applied: aside, then back */
+        float z[BLOCK];
+        scale_block(x, top, temperature, z);
+        weigh_block(z, s->w + at);
+        memcpy(s->z + at, z, sizeof z);
+        for (uint32_t i = n; i < BLOCK; i++) s->w[at + i] = 0;
+    }
+}
+
 /* Greater is better: the greater logit, then the lower id. */
 static inline uint64_t make_key(float z, uint32_t id) {
     return (uint64_t)((uint32_t)ordered(z) ^ 0x80000000u) << 32 | (uint32_t)~id;
 }
 static inline uint32_t key_id(uint64_t key) { return ~(uint32_t)key; }
-static inline uint32_t key_bin(uint64_t key) { return (uint32_t)(key >> 52); }
 
-static void sift_down(uint64_t *h, size_t at, size_t n) {
-    uint64_t v = h[at];
-    for (size_t child; (child = 2 * at + 1) < n; at = child) {
-        if (child + 1 < n && h[child + 1] < h[child]) child++;
-        if (h[child] >= v) break;
-        h[at] = h[child];
-    }
-    h[at] = v;
-}
-
-/* Heap sort, falling. */
-static void sort_falling(uint64_t *h, size_t n) {
-    for (size_t i = n / 2; i-- > 0;) sift_down(h, i, n);
-    for (size_t i = n; i-- > 1;) {
-        uint64_t least = h[0];
-        h[0] = h[i], h[i] = least;
-        sift_down(h, 0, i);
+static void sort_falling(uint64_t *k, uint32_t n) {
+    for (uint32_t i = 1; i < n; i++) {
+        uint64_t v = k[i];
+        uint32_t j = i;
+        for (; j > 0 && k[j - 1] < v; j--) k[j] = k[j - 1];
+        k[j] = v;
     }
 }
 
-/* The k best ids, best first, in s->keys; returns how many. A histogram of the upper key bits finds the value below which
- * nothing can be among the best, so that only few keys are ever sorted. s->bins is filled by the caller. */
-static uint32_t best_k(const scratch *s, uint32_t vocab, uint32_t k) {
-    if (k > vocab) k = vocab;
-    uint32_t above = 0, bin = BINS;
-    while (bin > 0 && above < k) above += s->bins[--bin];
-    uint32_t n = 0;
+/* The greatest bin such that it and all bins above it hold at least `need`; *sum is what those above hold, and grows
+ * from what it was. BINS when all together hold less. */
+static uint32_t edge_bin(const double *bins, double need, double *sum) {
+    for (uint32_t b = BINS; b-- > 0;) {
+        if (*sum + bins[b] >= need) return b;
+        *sum += bins[b];
+    }
+    return BINS;
+}
+
+/* The greatest key T such that the candidates from T up number at least `need` or, if weighted, weigh at least `need`; only
+ * keys from `floor` up are candidates. A selection by the key's bits, twelve at a time: what lies in the edge's bin is
+ * all that the next round looks at. */
+static uint64_t edge(const scratch *s, uint32_t vocab, uint64_t floor, double need, bool weighted) {
+    double sum = 0;
+    int shift = 64 - BIN_BITS;
+    memset(s->bins, 0, BINS * sizeof *s->bins);
     for (uint32_t i = 0; i < vocab; i++) {
         uint64_t key = make_key(s->z[i], i);
-        if (key_bin(key) >= bin) s->keys[n++] = key;
+        if (key >= floor) s->bins[key >> shift] += weighted ? (double)s->w[i] : 1;
+    }
+    uint32_t bin = edge_bin(s->bins, need, &sum), n = 0;
+    if (bin == BINS) return floor; /* a total that rounding put a hair below `need` */
+    for (uint32_t i = 0; i < vocab; i++) {
+        uint64_t key = make_key(s->z[i], i);
+        if (key >= floor && key >> shift == bin) s->keys[n++] = key;
+    }
+    while (n > 32) {
+        uint32_t kept = 0;
+        double above = sum;
+        shift -= BIN_BITS;
+        memset(s->bins, 0, BINS * sizeof *s->bins);
+        for (uint32_t i = 0; i < n; i++)
+            s->bins[s->keys[i] >> shift & (BINS - 1)] += weighted ? (double)s->w[key_id(s->keys[i])] : 1;
+        bin = edge_bin(s->bins, need, &above);
+        if (bin == BINS) break;
+        sum = above;
+        for (uint32_t i = 0; i < n; i++)
+            if ((s->keys[i] >> shift & (BINS - 1)) == bin) s->keys[kept++] = s->keys[i];
+        n = kept;
     }
     sort_falling(s->keys, n);
-    return k;
-}
-
-/* Probabilities, not yet divided by their sum, relative to the best; summed in eight lanes so that the order is fixed. */
-static double weight_sum(const float *z, uint32_t n) {
-    double lanes[8] = {0};
-    uint32_t i = 0;
-    for (; i + 8 <= n; i += 8)
-        for (int l = 0; l < 8; l++) lanes[l] += (double)och_exp_neg(z[i + l]);
-    for (; i < n; i++) lanes[i % 8] += (double)och_exp_neg(z[i]);
-    return ((lanes[0] + lanes[4]) + (lanes[1] + lanes[5])) + ((lanes[2] + lanes[6]) + (lanes[3] + lanes[7]));
-}
-
-/* Draw from s->keys[0, n), sorted. */
-static uint32_t draw_sorted(const scratch *s, uint32_t n, double u) {
-    double sum = 0, walked = 0;
-    for (uint32_t i = 0; i < n; i++) sum += (double)och_exp_neg(s->z[key_id(s->keys[i])]);
     for (uint32_t i = 0; i < n; i++) {
-        walked += (double)och_exp_neg(s->z[key_id(s->keys[i])]);
-        if (walked > u * sum) return key_id(s->keys[i]);
+        sum += weighted ? (double)s->w[key_id(s->keys[i])] : 1;
+        if (sum >= need) return s->keys[i];
     }
-    return key_id(s->keys[0]); /* u * sum rounded up to the whole sum */
+    return s->keys[n - 1];
 }
 
-/* Draw by rising id over all of weight at least `floor`. */
-static uint32_t draw_all(const float *z, uint32_t vocab, uint32_t best, float floor, double u) {
-    double sum = 0, walked = 0;
-    if (floor > 0) {
-        for (uint32_t i = 0; i < vocab; i++) {
-            float w = och_exp_neg(z[i]);
-            if (w >= floor) sum += (double)w;
+static inline bool kept(const scratch *s, uint32_t id, uint64_t floor, float min_p) {
+    return s->w[id] >= min_p && make_key(s->z[id], id) >= floor;
+}
+
+/* Weight of the candidates from `floor` up and of at least min_p, block by block. */
+static double sum_kept(const scratch *s, uint64_t floor, float min_p) {
+    double total = 0;
+    for (uint32_t b = 0; b < s->n_blocks; b++) {
+        double lanes[LANES] = {0};
+        if (floor == 0 && min_p == 0) {
+            const float *w = s->w + b * BLOCK;
+            for (int i = 0; i < BLOCK; i += LANES)
+                for (int l = 0; l < LANES; l++) lanes[l] += (double)w[i + l];
+        } else {
+            for (uint32_t i = 0; i < BLOCK; i++)
+                if (kept(s, b * BLOCK + i, floor, min_p)) lanes[i % LANES] += (double)s->w[b * BLOCK + i];
         }
-    } else {
-        sum = weight_sum(z, vocab);
+        double sum = 0;
+        for (int l = 0; l < LANES; l++) sum += lanes[l];
+        s->block_sum[b] = sum;
+        total += sum;
     }
-    for (uint32_t i = 0; i < vocab; i++) {
-        float w = och_exp_neg(z[i]);
-        if (w < floor) continue;
-        walked += (double)w;
-        if (walked > u * sum) return i;
-    }
-    return best;
+    return total;
 }
 
-/* How many of the n sorted candidates top-p keeps, `total` being the weight of all that top-k left; n + 1 when the sum is
- * not reached within n. */
-static uint32_t reach_top_p(const scratch *s, uint32_t n, double top_p, double total) {
-    double sum = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        sum += (double)och_exp_neg(s->z[key_id(s->keys[i])]);
-        if (sum >= top_p * total) return i + 1;
+/* The candidate in which a walk by rising id passes u * total. */
+static uint32_t draw(const scratch *s, uint32_t vocab, uint64_t floor, float min_p, uint32_t best, double u) {
+    double target = u * sum_kept(s, floor, min_p), walked = 0;
+    uint32_t last = best;
+    for (uint32_t b = 0; b < s->n_blocks; b++) {
+        if (walked + s->block_sum[b] <= target) {
+            walked += s->block_sum[b];
+            continue;
+        }
+        double in_block = 0;
+        for (uint32_t id = b * BLOCK; id < vocab && id < (b + 1) * BLOCK; id++) {
+            if (!kept(s, id, floor, min_p) || s->w[id] == 0) continue;
+            in_block += (double)s->w[id];
+            last = id;
+            if (walked + in_block > target) return id;
+        }
+        return last; /* the block's lanes summed to a hair more than the walk */
     }
-    return n + 1;
-}
-
-/* The candidates that top-k and top-p leave, best first in s->keys; returns how many. */
-static uint32_t select_sorted(const och_sampler_params *p, const scratch *s, uint32_t vocab) {
-    memset(s->bins, 0, BINS * sizeof *s->bins);
-    for (uint32_t i = 0; i < vocab; i++) s->bins[key_bin(make_key(s->z[i], i))]++;
-    if (p->top_k > 0 && (uint32_t)p->top_k < vocab) {
-        uint32_t n = best_k(s, vocab, (uint32_t)p->top_k);
-        if (p->top_p == 1) return n;
-        double total = 0;
-        for (uint32_t i = 0; i < n; i++) total += (double)och_exp_neg(s->z[key_id(s->keys[i])]);
-        return OCH_MIN(reach_top_p(s, n, (double)p->top_p, total), n);
-    }
-    /* top-p alone usually keeps few: sort a few, and more when they do not reach it */
-    double total = weight_sum(s->z, vocab);
-    for (uint32_t k = 128;; k = k > vocab / 16 ? vocab : k * 16) {
-        uint32_t n = best_k(s, vocab, k), kept = reach_top_p(s, n, (double)p->top_p, total);
-        if (kept <= n) return kept;
-        if (n == vocab) return n;
-    }
+    return last;
 }
 
 och_status och_sample(const och_sampler_params *p, const float *logits, uint32_t vocab, const int32_t *history,
@@ -272,21 +307,10 @@ och_status och_sample(const och_sampler_params *p, const float *logits, uint32_t
             return OCH_OK;
         }
     }
-    /* The greatest becomes 0, so that no temperature can overflow. What lies further off than a float reaches has weight
-     * 0; its rank is kept above minus infinity. */
-    float top = logits[best], temperature = p->temperature;
-    for (uint32_t i = 0; i < vocab; i++) {
-        float z = (logits[i] - top) / temperature;
-        s.z[i] = z < -FLT_MAX ? -FLT_MAX : z;
-    }
-    double u = och_rng_uniform(p->seed, position, 0);
-    if (p->top_p == 1 && (p->top_k == 0 || (uint32_t)p->top_k >= vocab)) {
-        *out_id = draw_all(s.z, vocab, best, p->min_p, u);
-        return OCH_OK;
-    }
-    uint32_t n = select_sorted(p, &s, vocab);
-    if (p->min_p > 0)
-        while (n > 1 && och_exp_neg(s.z[key_id(s.keys[n - 1])]) < p->min_p) n--;
-    *out_id = draw_sorted(&s, n, u);
+    scale_and_weigh(&s, logits, vocab, logits[best], p->temperature);
+    uint64_t floor = 0;
+    if (p->top_k > 0 && (uint32_t)p->top_k < vocab) floor = edge(&s, vocab, 0, p->top_k, false);
+    if (p->top_p < 1) floor = edge(&s, vocab, floor, (double)p->top_p * sum_kept(&s, floor, 0), true);
+    *out_id = draw(&s, vocab, floor, p->min_p, best, och_rng_uniform(p->seed, position, 0));
     return OCH_OK;
 }

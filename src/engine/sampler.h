@@ -10,8 +10,8 @@
  *   5. top-p: the shortest run of the candidates, by falling probability (softmax over what top-k left), whose sum
  *      reaches top_p; at least one;
  *   6. min-p: drops candidates whose probability is below min_p times the greatest;
- *   7. one draw over what is left, renormalised: u = och_rng_uniform(seed, position, 0), walked by falling
- *      probability (by rising id where neither top-k nor top-p is on).
+ *   7. one draw over what is left, renormalised: the id in which a walk by rising id passes u times the sum, with
+ *      u = och_rng_uniform(seed, position, 0).
  *
  * The result is a function of (params, logits, history, position) alone. Nothing is allocated. */
 #ifndef OCH_ENGINE_SAMPLER_H
