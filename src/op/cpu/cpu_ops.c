@@ -25,6 +25,9 @@ const och_cpu_kernels *och_cpu_kernels_get(const och_device *d) {
 #if defined(__x86_64__)
     case OCH_CPU_AMX:
     case OCH_CPU_AVX512: return &och_cpu_kernels_avx512;
+    case OCH_CPU_AVX2: return &och_cpu_kernels_avx2;
+#elif defined(__aarch64__)
+    case OCH_CPU_NEON: return &och_cpu_kernels_neon;
 #endif
     default: return NULL;
     }

@@ -204,6 +204,8 @@ static void multiply_panel_1(const uint16_t *a0, const uint16_t *a1, const uint8
 
 void och_cpu_amx_multiply(const och_cpu_amx_act *a, const och_cpu_amx_panels *p, int64_t row, int n_rows, void *mem,
                           float *t0, float *t1) {
+    /* the loads of tiles are not known to the compiler as reads of memory */
+    __asm__ volatile("" ::: "memory");
     _tile_zero(0);
     _tile_zero(1);
     _tile_zero(2);

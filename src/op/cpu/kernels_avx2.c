@@ -1,0 +1,3 @@
+#include "op/cpu/simd_avx2.h"
+
+#include "op/cpu/kernels.inc.h"
