@@ -50,6 +50,7 @@
     X(SEND_ERROR, 55)                                                                                                  \
     X(RECV_ERROR, 56)                                                                                                  \
     X(PEER_FAILED_VERIFICATION, 60)                                                                                    \
+    X(SSL_CACERT_BADFILE, 77)                                                                                          \
     X(HTTP2_STREAM, 92)
 
 enum {

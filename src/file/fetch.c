@@ -285,7 +285,7 @@ static size_t on_header(char *line, size_t one, size_t n, void *user) {
         if (!parse_u64(value, &end, &t->linked_size) || *end) t->linked_size = 0;
     } else if (header_value(line, n, "location", value, sizeof value) && !strncasecmp(value, "http://", 7)) {
         if (och_fetch_check_url(value, NULL) != OCH_OK) {
-            fail_for_good(t, OCH_INVALID, "%.200s: redirected to %.200s: expected https://", t->r->url, value);
+            fail_for_good(t, OCH_IO, "%.200s: redirected to %.200s: expected https://", t->r->url, value);
             return 0;
         }
     }
@@ -480,7 +480,10 @@ static och_status transfer_all(transfer *t, och_err *err) {
             if (!can_retry_status(s)) return status_error(t, err);
             snprintf(why, sizeof why, "HTTP status %d", s);
         } else {
-            if (!can_retry_code(rc)) return och_err_set_native(err, OCH_IO, rc, "%s: %s", t->r->url, text);
+            bool is_trust = rc == OCH_CURLE_PEER_FAILED_VERIFICATION || rc == OCH_CURLE_SSL_CACERT_BADFILE;
+            if (!can_retry_code(rc))
+                return och_err_set_native(err, OCH_IO, rc, "%s: %s%s", t->r->url, text,
+                                          is_trust ? " (the system's root certificates: apt-get install ca-certificates)" : "");
             snprintf(why, sizeof why, "%s", text);
         }
         if (t->offset > t->best) {

@@ -13,6 +13,7 @@ import resource
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -477,6 +478,27 @@ def refused_urls():
     bad(pull(BASE + "/ok/m", "--sha256", "12"), "64 hexadecimal digits", code=2)
     bad(pull(), "which model?", code=2)
     bad(pull("smollm2-135m", "--sha256", SHA), "leave out", code=2)
+
+
+def untrusted_certificate():
+    if not shutil.which("openssl"):
+        return
+    keys = tempfile.mkdtemp(prefix="ochre-pull-")
+    try:
+        key, cert = os.path.join(keys, "key"), os.path.join(keys, "cert")
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", cert,
+                        "-subj", "/CN=localhost", "-days", "2"], check=True, capture_output=True)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(cert, key)
+        secure = Server(("127.0.0.1", 0), Handler)
+        secure.socket = context.wrap_socket(secure.socket, server_side=True)
+        threading.Thread(target=secure.serve_forever, daemon=True).start()
+        bad(pull("https://localhost:%d/ok/m" % secure.server_address[1], "--retries", "0", env={"no_proxy": "localhost"}),
+            "certificate")
+        assert Handler.log == []
+        secure.shutdown()
+    finally:
+        shutil.rmtree(keys)
 
 
 def without_libcurl():
