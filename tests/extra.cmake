@@ -2,6 +2,25 @@
 find_program(OCHRE_PYTHON NAMES python3 REQUIRED)
 add_test(NAME cli/cli COMMAND ${OCHRE_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/cli/test_cli.py $<TARGET_FILE:ochre_program>)
 set_tests_properties(cli/cli PROPERTIES LABELS cli TIMEOUT 600)
+# Real models against their goldens: the reference provider to rounding; the fast one in steps of 64 and token by token.
+foreach(model "smollm2-135m-q4_1 SmolLM2-135M-Instruct.Q4_1" "gemma3-270m-q4_k_m gemma-3-270m-q4_k_m")
+  string(REPLACE " " ";" names "${model}")
+  list(GET names 0 golden)
+  list(GET names 1 file)
+  foreach(kind reference fast decode)
+    set(name real/${golden}/${kind})
+    set(options)
+    if(kind STREQUAL "reference")
+      set(options --provider reference)
+    elseif(kind STREQUAL "decode")
+      set(options --step 1)
+    endif()
+    add_test(NAME ${name} COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/cli/verify_real.sh $<TARGET_FILE:ochre_program>
+      ${PROJECT_SOURCE_DIR}/models/${file}.gguf ${CMAKE_CURRENT_SOURCE_DIR}/golden/${golden}.safetensors ${options})
+    # Each uses every CPU.
+    set_tests_properties(${name} PROPERTIES LABELS "real;slow" TIMEOUT 1800 SKIP_RETURN_CODE 77 RUN_SERIAL ON)
+  endforeach()
+endforeach()
 # A program that is not built with the sanitizers cannot load a library that is.
 if(NOT OCHRE_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
   add_test(NAME outside/outside

@@ -139,7 +139,9 @@ static int compare(state *v, const char *golden, const och_golden_prompt *g) {
         fflush(stdout);
         och_strbuf_clear(&v->out);
     }
-    return och_main_interrupted() ? OCH_EXIT_INTERRUPTED : -1;
+    if (!och_main_interrupted()) return -1;
+    fputs("ochre: interrupted\n", stderr);
+    return OCH_EXIT_INTERRUPTED;
 }
 
 static int against_file(state *v, const char *path) {

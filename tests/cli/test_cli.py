@@ -6,9 +6,11 @@
 Uses a tiny random model; needs no real one.
 """
 import json
+import math
 import os
 import re
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -22,6 +24,7 @@ OCHRE = os.path.abspath(sys.argv.pop(1))
 TMP = tempfile.TemporaryDirectory()
 MODEL = os.path.join(TMP.name, "tiny.gguf")
 CHAT = os.path.join(TMP.name, "tiny-chat.gguf")
+GOLDEN = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "golden")
 COMMANDS = ["run", "pull", "inspect", "bench", "verify", "tokenize", "devices", "ops"]
 
 
@@ -252,14 +255,190 @@ class Inspect(unittest.TestCase):
         self.assertIn("cannot run", r.stdout)
 
 
+def read_safetensors(path):
+    with open(path, "rb") as f:
+        n = struct.unpack("<Q", f.read(8))[0]
+        header = json.loads(f.read(n))
+        data = f.read()
+    out = {}
+    for name, t in header.items():
+        if name != "__metadata__":
+            a, b = t["data_offsets"]
+            out[name] = (t["dtype"], t["shape"], list(struct.unpack("<%d%s" % ((b - a) // 4, {"F32": "f", "I32": "i"}[t["dtype"]]),
+                                                                    data[a:b])))
+    return out
+
+
+def write_safetensors(path, tensors):
+    header, data = {}, b""
+    for name, (dtype, shape, values) in tensors.items():
+        raw = struct.pack("<%d%s" % (len(values), {"F32": "f", "I32": "i"}[dtype]), *values)
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(raw)]}
+        data += raw
+    head = json.dumps(header).encode()
+    with open(path, "wb") as f:
+        f.write(struct.pack("<Q", len(head)) + head + data)
+
+
+def softmax(x):
+    m = max(x)
+    e = [math.exp(v - m) for v in x]
+    return [v / sum(e) for v in e]
+
+
+class Verify(unittest.TestCase):
+    """The gates, with goldens that are wrong by a known amount."""
+    FOLDER = os.path.join(GOLDEN, "tiny-llama")
+    FILE = os.path.join(GOLDEN, "tiny-llama", "golden.safetensors")
+
+    def verify(self, golden, *args, model=None):
+        r = ochre("verify", model or self.FOLDER, "--against", golden, "--json", *args)
+        return r, json.loads(r.stdout) if r.stdout else None
+
+    def golden(self, change):
+        """A golden of the prompt `one` alone, changed by change(tensors)."""
+        t = {k: (d, s, list(v)) for k, (d, s, v) in read_safetensors(self.FILE).items() if k.startswith("one.")}
+        change(t)
+        path = os.path.join(TMP.name, "golden.safetensors")
+        write_safetensors(path, t)
+        return path
+
+    def test_within_the_bounds(self):
+        for args in (["--provider", "reference"], [], ["--step", "1"]):
+            r, j = self.verify(self.FILE, *args)
+            self.assertEqual(r.returncode, 0, r.stderr + r.stdout)
+            self.assertEqual((j["tokens"], j["equal"], j["failed"]), (48, 48, None))
+        r = ochre("verify", self.FOLDER, "--against", self.FILE, self.FILE)
+        self.assertEqual(r.returncode, 0, r.stdout)
+        self.assertRegex(r.stdout, r"(?m)^all +96/96 ")
+
+    def test_a_wrong_logit_is_measured(self):
+        def change(t):
+            t["one.logits"][2][3 * 288 + 5] += 0.5
+
+        r, j = self.verify(self.golden(change), "--provider", "reference")
+        self.assertEqual(r.returncode, 1)
+        self.assertAlmostEqual(j["worst_delta"], 0.5, places=3)
+        self.assertIn("max |logit|", j["failed"])
+        # The KL that the change makes at that position, over the 17 positions.
+        row = read_safetensors(self.FILE)["one.logits"][2][3 * 288:4 * 288]
+        q = softmax(row)
+        p = softmax([v + 0.5 * (i == 5) for i, v in enumerate(row)])
+        kl = sum(a * math.log(a / b) for a, b in zip(p, q))
+        self.assertAlmostEqual(j["mean_kl"], kl / 17, delta=1e-3 * kl / 17 + 1e-9)
+
+    def test_kl_bound(self):
+        def change(t):  # a constant shift of all logits but one changes the distribution, not much any logit
+            values = t["one.logits"][2]
+            for row in range(17):
+                values[row * 288 + 7] += 3.0
+
+        r, j = self.verify(self.golden(change))
+        self.assertEqual(r.returncode, 1)
+        self.assertEqual(j["bounds"]["max_kl"], 1e-3)
+        self.assertGreater(j["worst_delta"], 2.9)
+
+    def test_another_token_is_no_near_tie(self):
+        def change(t):  # the golden says another token was taken last, though its logits say otherwise
+            t["one.greedy"][2][15] = (t["one.greedy"][2][15] + 1) % 288
+            del t["one.logits"][2][16 * 288:]
+            t["one.logits"][1][0] = 16
+
+        r, j = self.verify(self.golden(change))
+        self.assertEqual(r.returncode, 1)
+        self.assertEqual(j["prompts"][0]["differences"][0]["token"], 15)
+        self.assertEqual(j["failed"], "a token that is no near tie")
+        self.assertFalse(j["prompts"][0]["differences"][0]["near_tie"])
+
+    def test_a_near_tie_is_named_with_its_gap(self):
+        # At one position raise the runner-up to just above the best: the oracle's choice changes by a hair.
+        def change(t):
+            n = len(t["one.ids"][2])
+            row = n - 1 + 15  # the last greedy token: nothing after it depends on it
+            values, greedy = t["one.logits"][2], t["one.greedy"][2]
+            logits = values[row * 288:(row + 1) * 288]
+            order = sorted(range(288), key=lambda i: -logits[i])
+            values[row * 288 + order[1]] = logits[order[0]] + 0.01
+            greedy[15] = order[1]
+            del values[(row + 1) * 288:]
+            t["one.logits"][1][0] = row + 1
+
+        r, j = self.verify(self.golden(change))
+        d = j["prompts"][0]["differences"][0]
+        self.assertTrue(d["near_tie"])
+        self.assertAlmostEqual(d["gap"], 0.01, places=4)
+        self.assertEqual((j["near_ties"], j["equal"], r.returncode), (1, 15, 1))
+
+    def test_short_golden(self):
+        """The form that keeps the 64 greatest logits: the same values, the rest as one bucket."""
+        full = read_safetensors(self.FILE)
+
+        def short(delta):
+            rows = [full["one.logits"][2][i * 288:(i + 1) * 288] for i in range(16)]
+            order = [sorted(range(288), key=lambda i: -r[i])[:64] for r in rows]
+            t = {"one.ids": full["one.ids"], "one.greedy": full["one.greedy"],
+                 "one.top_ids": ("I32", [16, 64], [i for o in order for i in o]),
+                 "one.top_logits": ("F32", [16, 64], [r[i] + delta * (i == o[3]) for r, o in zip(rows, order) for i in o]),
+                 "one.lse": ("F32", [16], [math.log(sum(math.exp(v) for v in r)) for r in rows]),
+                 "one.max_abs": ("F32", [16], [max(abs(v) for v in r) for r in rows]),
+                 "probe_ids": ("I32", [2], [0, 287]),
+                 "one.probe_logits": ("F32", [16, 2], [r[i] for r in rows for i in (0, 287)])}
+            path = os.path.join(TMP.name, "short.safetensors")
+            write_safetensors(path, t)
+            return path
+
+        r, j = self.verify(short(0), "--provider", "reference")
+        self.assertEqual(r.returncode, 0, r.stdout)
+        self.assertLess(abs(j["mean_kl"]), 1e-6)
+        r, j = self.verify(short(0.25), "--provider", "reference")
+        self.assertEqual(r.returncode, 1)
+        self.assertAlmostEqual(j["worst_delta"], 0.25, places=3)
+
+    def test_against_reference(self):
+        args = ["verify", MODEL, "--against", "reference", "--prompt", "the thing", "--tokens", "8", "--json"]
+        r = ochre(*args)
+        self.assertEqual(r.returncode, 0, r.stderr + r.stdout)
+        self.assertEqual(json.loads(r.stdout)["tokens"], 8)
+
+    def test_messages(self):
+        for args, code, wanted in ((["--against", os.path.join(TMP.name, "absent")], 1, "absent"),
+                                   (["--against", os.path.join(self.FOLDER, "model.safetensors")], 1, "no golden"),
+                                   (["--against", self.FILE, "--only", "two"], 1, "no prompt named two"),
+                                   ([], 2, "--against"), (["--against", self.FILE, "--step", "65"], 2, "1 to 64")):
+            r = ochre("verify", self.FOLDER, *args)
+            self.assertEqual(r.returncode, code, args)
+            self.assertIn(wanted, r.stderr)
+        r = ochre("verify", MODEL, "--against", self.FILE)
+        self.assertEqual(r.returncode, 1)
+        self.assertIn("another model", r.stderr)
+
+
 class Bench(unittest.TestCase):
+    def test_interactive(self):
+        r = ochre("bench", MODEL, "-p", "16", "-n", "8", "--interactive", stdin="decode\nprefill\nwhat\nquit\n")
+        lines = [json.loads(line) for line in r.stdout.splitlines()]
+        self.assertTrue(lines[0]["ready"])
+        self.assertEqual([x.get("kind") for x in lines[1:]], ["decode", "prefill", None])
+        self.assertGreater(lines[1]["tok_per_s"], 0)
+        self.assertIn("expected", lines[3]["error"])
+
+    def test_synthetic(self):
+        r = ochre("bench", "--synthetic", "tiny", "--format", "Q4_K", "-p", "8", "-n", "2", "-r", "1", "--json")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        for args, code, wanted in ((["--synthetic", "huge"], 1, "llama-8b"), (["--synthetic", "tiny", "--format", "Q9"], 1, "Q9"),
+                                   ([MODEL, "--format", "Q4_0"], 2, "--synthetic"), (["-p", "0", "-n", "0", MODEL], 2, "nothing"),
+                                   ([MODEL, "--synthetic", "tiny"], 2, "expected one"), ([], 2, "which model")):
+            r = ochre("bench", *args)
+            self.assertEqual(r.returncode, code, args)
+            self.assertIn(wanted, r.stderr)
+
     def test_formats(self):
         args = ["bench", MODEL, "-p", "16", "-n", "8", "-r", "2"]
         self.assertRegex(ochre(*args).stdout, r"prefill.*\n.*decode|pp16|prefill")
-        j = json.loads(ochre(*args, "--format", "json").stdout)
+        j = json.loads(ochre(*args, "--json").stdout)
         self.assertGreater(j["decode"]["median"], 0)
         self.assertEqual(len(j["decode"]["runs"]), 2)
-        csv = ochre(*args, "--format", "csv").stdout.splitlines()
+        csv = ochre(*args, "--csv").stdout.splitlines()
         self.assertEqual(len(csv), 3)
         self.assertEqual(len({line.count(",") for line in csv}), 1)
 
