@@ -219,7 +219,7 @@ static void compare_row(const och_golden_prompt *g, int position, const float *q
         return;
     }
     double a = 0, b = 0, gap = INFINITY;
-    if (golden_logit(g, row, expected, &a) && golden_logit(g, row, found, &b)) gap = a - b;
+    if (golden_logit(g, row, expected, &a) && golden_logit(g, row, found, &b)) gap = fabs(a - b);
     diffs[(*n_diffs)++] = (och_verify_difference){row, expected, found, gap, false};
 }
 
