@@ -473,7 +473,7 @@ static void kv_write_cases(rig *r) {
 /* ---- QKV_POST ---- */
 
 /* Of the largest element of a head: norm, rotation. */
-#define QKV_RELATIVE 4e-6
+static double qkv_relative(const subject *who) { return is_reference(who) ? 3e-7 : 4e-6; }
 
 /* Norm by pow and division, rotation as a complex product; then the cache's rounding is the caller's. */
 static void oracle_head(const float *x, const float *norm, bool add_one, double eps, const float *table,
@@ -560,7 +560,7 @@ static void qkv_post_cases(rig *r) {
                         double most = 0.0;
                         for (int e = 0; e < rope.head_dim; e++) most = fmax(most, fabs(head[e]));
                         for (int e = 0; e < rope.head_dim; e++)
-                            rig_near(rig_row(&c.out[0], i)[h * rope.head_dim + e], head[e], QKV_RELATIVE * most, "qkv_post y",
+                            rig_near(rig_row(&c.out[0], i)[h * rope.head_dim + e], head[e], qkv_relative(r->who) * most, "qkv_post y",
                                      i, h * rope.head_dim + e);
                     }
                     int slot = *rig_int(&c.in[OCH_QKV_POST_SLOTS], i);
@@ -572,7 +572,7 @@ static void qkv_post_cases(rig *r) {
                         for (int e = 0; e < kv.head_dim; e++) {
                             uint64_t ki = k_index(&kv, slot / kv.block_tokens, h, slot % kv.block_tokens, e);
                             uint64_t vi = v_index(&kv, slot / kv.block_tokens, h, slot % kv.block_tokens, e);
-                            rig_near(cache_get(&c.out[1], ki), head[e], QKV_RELATIVE * most + cache_ulp(caches[t], head[e]),
+                            rig_near(cache_get(&c.out[1], ki), head[e], qkv_relative(r->who) * most + cache_ulp(caches[t], head[e]),
                                      "qkv_post k", i, h * kv.head_dim + e);
                             float v_in = rig_row(&c.in[OCH_QKV_POST_V], i)[h * kv.head_dim + e];
                             rig_near(cache_get(&c.out[2], vi), cache_round(caches[t], v_in), 0.0, "qkv_post v", i,
