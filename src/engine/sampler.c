@@ -43,7 +43,8 @@ typedef struct scratch {
     uint32_t n_blocks;
     float *z;         /* [n_blocks * BLOCK] penalised, then scaled logits: 0 for the best */
     float *w;         /* [n_blocks * BLOCK] exp(z) */
-    uint64_t *keys;   /* [n_blocks * BLOCK] candidates at an edge */
+    uint64_t *keys;   /* [n_blocks * BLOCK] what a selection works on */
+    uint32_t *ids;    /* [n_blocks * BLOCK] candidates, rising */
     uint32_t *count;  /* of the history; overlies keys, which come later */
     double *bins;     /* [BINS] */
     double *block_sum; /* [n_blocks] */
@@ -52,7 +53,7 @@ typedef struct scratch {
 static size_t blocks_of(uint32_t vocab) { return ((size_t)vocab + BLOCK - 1) / BLOCK; }
 
 size_t och_sampler_scratch_bytes(uint32_t vocab) {
-    return blocks_of(vocab) * (BLOCK * (2 * sizeof(float) + sizeof(uint64_t)) + sizeof(double)) + BINS * sizeof(double);
+    return blocks_of(vocab) * (BLOCK * (2 * sizeof(float) + sizeof(uint32_t) + sizeof(uint64_t)) + sizeof(double)) + BINS * sizeof(double);
 }
 
 static scratch carve(void *p, uint32_t vocab) {
@@ -64,6 +65,7 @@ static scratch carve(void *p, uint32_t vocab) {
     s.block_sum = s.bins + BINS;
     s.z = (float *)(s.block_sum + s.n_blocks);
     s.w = s.z + n;
+    s.ids = (uint32_t *)(s.w + n);
     s.count = (uint32_t *)s.keys;
     return s;
 }
@@ -194,32 +196,22 @@ static uint32_t edge_bin(const double *bins, double need, double *sum) {
     return BINS;
 }
 
-/* The greatest key T such that the candidates from T up number at least `need` or, if weighted, weigh at least `need`; only
- * keys from `floor` up are candidates. A selection by the key's bits, twelve at a time: what lies in the edge's bin is
- * all that the next round looks at. */
-static uint64_t edge(const scratch *s, uint32_t vocab, uint64_t floor, double need, bool weighted) {
+/* The greatest key T such that those of s->keys[0, n) from T up number at least `need` or, if weighted, weigh at least
+ * `need`. A selection by the key's bits, twelve at a time: what lies in the edge's bin is all that the next round
+ * looks at. s->keys is consumed. */
+static uint64_t edge(const scratch *s, uint32_t n, double need, bool weighted) {
     double sum = 0;
-    int shift = 64 - BIN_BITS;
-    memset(s->bins, 0, BINS * sizeof *s->bins);
-    for (uint32_t i = 0; i < vocab; i++) {
-        uint64_t key = make_key(s->z[i], i);
-        if (key >= floor) s->bins[key >> shift] += weighted ? (double)s->w[i] : 1;
-    }
-    uint32_t bin = edge_bin(s->bins, need, &sum), n = 0;
-    if (bin == BINS) return floor; /* a total that rounding put a hair below `need` */
-    for (uint32_t i = 0; i < vocab; i++) {
-        uint64_t key = make_key(s->z[i], i);
-        if (key >= floor && key >> shift == bin) s->keys[n++] = key;
-    }
-    while (n > 32) {
+    for (int shift = 64 - BIN_BITS; n > 32; shift -= BIN_BITS) {
         uint32_t kept = 0;
         double above = sum;
-        shift -= BIN_BITS;
         memset(s->bins, 0, BINS * sizeof *s->bins);
         for (uint32_t i = 0; i < n; i++)
             s->bins[s->keys[i] >> shift & (BINS - 1)] += weighted ? (double)s->w[key_id(s->keys[i])] : 1;
-        bin = edge_bin(s->bins, need, &above);
-        if (bin == BINS) break;
+        uint32_t bin = edge_bin(s->bins, need, &above);
+        if (bin == BINS) { /* a total that rounding put a hair below `need`: the last bin with anything in it */
+            for (bin = 0; s->bins[bin] == 0 && bin < BINS - 1;) bin++;
+            above -= s->bins[bin];
+        }
         sum = above;
         for (uint32_t i = 0; i < n; i++)
             if ((s->keys[i] >> shift & (BINS - 1)) == bin) s->keys[kept++] = s->keys[i];
@@ -233,50 +225,97 @@ static uint64_t edge(const scratch *s, uint32_t vocab, uint64_t floor, double ne
     return s->keys[n - 1];
 }
 
-static inline bool kept(const scratch *s, uint32_t id, uint64_t floor, float min_p) {
-    return s->w[id] >= min_p && make_key(s->z[id], id) >= floor;
+static uint64_t edge_of_candidates(const scratch *s, uint32_t n, double need, bool weighted) {
+    for (uint32_t i = 0; i < n; i++) s->keys[i] = make_key(s->z[s->ids[i]], s->ids[i]);
+    return edge(s, n, need, weighted);
 }
 
-/* Weight of the candidates from `floor` up and of at least min_p, block by block. */
-static double sum_kept(const scratch *s, uint64_t floor, float min_p) {
-    double total = 0;
-    for (uint32_t b = 0; b < s->n_blocks; b++) {
-        double lanes[LANES] = {0};
-        if (floor == 0 && min_p == 0) {
-            const float *w = s->w + b * BLOCK;
-            for (int i = 0; i < BLOCK; i += LANES)
-                for (int l = 0; l < LANES; l++) lanes[l] += (double)w[i + l];
-        } else {
-            for (uint32_t i = 0; i < BLOCK; i++)
-                if (kept(s, b * BLOCK + i, floor, min_p)) lanes[i % LANES] += (double)s->w[b * BLOCK + i];
-        }
-        double sum = 0;
-        for (int l = 0; l < LANES; l++) sum += lanes[l];
-        s->block_sum[b] = sum;
-        total += sum;
+/* Drops candidates below a key; returns how many are left. */
+static uint32_t keep_from(const scratch *s, uint32_t n, uint64_t floor) {
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t id = s->ids[i];
+        s->ids[kept] = id;
+        kept += make_key(s->z[id], id) >= floor;
     }
+    return kept;
+}
+
+static uint32_t top_k(const scratch *s, uint32_t vocab, uint32_t k) {
+    /* The kth greatest of the blocks' maxima bounds the kth greatest of all from below, and few lie above it. */
+    uint64_t floor = 0;
+    if (k < s->n_blocks) {
+        for (uint32_t b = 0; b < s->n_blocks; b++) {
+            int32_t key;
+            uint32_t magnitude;
+            block_max(s->z + b * BLOCK, &key, &magnitude);
+            s->keys[b] = (uint64_t)((uint32_t)key ^ 0x80000000u) << 32 | (uint32_t)~b;
+        }
+        floor = edge(s, s->n_blocks, k, false) >> 32 << 32;
+    }
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < vocab; i++) {
+        s->ids[n] = i;
+        n += make_key(s->z[i], i) >= floor;
+    }
+    return keep_from(s, n, edge_of_candidates(s, n, k, false));
+}
+
+/* Lanes, then their sum. */
+static double sum_block(const float *w) {
+    double lanes[LANES] = {0}, sum = 0;
+    for (int i = 0; i < BLOCK; i += LANES)
+        for (int l = 0; l < LANES; l++) lanes[l] += (double)w[i + l];
+    for (int l = 0; l < LANES; l++) sum += lanes[l];
+    return sum;
+}
+
+static double sum_all(const scratch *s) {
+    double total = 0;
+    for (uint32_t b = 0; b < s->n_blocks; b++) total += s->block_sum[b] = sum_block(s->w + b * BLOCK);
     return total;
 }
 
-/* The candidate in which a walk by rising id passes u * total. */
-static uint32_t draw(const scratch *s, uint32_t vocab, uint64_t floor, float min_p, uint32_t best, double u) {
-    double target = u * sum_kept(s, floor, min_p), walked = 0;
-    uint32_t last = best;
-    for (uint32_t b = 0; b < s->n_blocks; b++) {
-        if (walked + s->block_sum[b] <= target) {
-            walked += s->block_sum[b];
-            continue;
-        }
+static double sum_candidates(const scratch *s, uint32_t n) {
+    double total = 0;
+    for (uint32_t i = 0; i < n; i++) total += (double)s->w[s->ids[i]];
+    return total;
+}
+
+/* Ids of at least this weight. */
+static uint32_t candidates_of_weight(const scratch *s, uint32_t vocab, double least) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < vocab; i++) {
+        s->ids[n] = i;
+        n += (double)s->w[i] >= least;
+    }
+    return n;
+}
+
+/* The candidate in which a walk by rising id passes u times the sum. */
+static uint32_t draw_candidate(const scratch *s, uint32_t n, uint32_t best, double u) {
+    double target = u * sum_candidates(s, n), walked = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        walked += (double)s->w[s->ids[i]];
+        if (walked > target) return s->ids[i];
+    }
+    return best; /* u * sum rounded up to the sum */
+}
+
+static uint32_t draw_any(const scratch *s, uint32_t vocab, uint32_t best, double u) {
+    double target = u * sum_all(s), walked = 0;
+    for (uint32_t b = 0; b < s->n_blocks; walked += s->block_sum[b++]) {
+        if (walked + s->block_sum[b] <= target) continue;
         double in_block = 0;
+        uint32_t last = best;
         for (uint32_t id = b * BLOCK; id < vocab && id < (b + 1) * BLOCK; id++) {
-            if (!kept(s, id, floor, min_p) || s->w[id] == 0) continue;
             in_block += (double)s->w[id];
-            last = id;
+            if (s->w[id] > 0) last = id;
             if (walked + in_block > target) return id;
         }
         return last; /* the block's lanes summed to a hair more than the walk */
     }
-    return last;
+    return best;
 }
 
 och_status och_sample(const och_sampler_params *p, const float *logits, uint32_t vocab, const int32_t *history,
@@ -308,9 +347,30 @@ och_status och_sample(const och_sampler_params *p, const float *logits, uint32_t
         }
     }
     scale_and_weigh(&s, logits, vocab, logits[best], p->temperature);
-    uint64_t floor = 0;
-    if (p->top_k > 0 && (uint32_t)p->top_k < vocab) floor = edge(&s, vocab, 0, p->top_k, false);
-    if (p->top_p < 1) floor = edge(&s, vocab, floor, (double)p->top_p * sum_kept(&s, floor, 0), true);
-    *out_id = draw(&s, vocab, floor, p->min_p, best, och_rng_uniform(p->seed, position, 0));
+    double u = och_rng_uniform(p->seed, position, 0);
+    bool all = true; /* until something is cut off, no list of candidates is made */
+    uint32_t n = vocab;
+    if (p->top_k > 0 && (uint32_t)p->top_k < vocab) {
+        n = top_k(&s, vocab, (uint32_t)p->top_k);
+        all = false;
+    }
+    if (p->top_p < 1) {
+        double total = all ? sum_all(&s) : sum_candidates(&s, n), need = (double)p->top_p * total;
+        /* ids that all together weigh at most half of what may be missing cannot be needed to reach top-p */
+        if (all) n = candidates_of_weight(&s, vocab, (1 - (double)p->top_p) * total / vocab / 2);
+        n = keep_from(&s, n, edge_of_candidates(&s, n, need, true));
+        all = false;
+    }
+    if (p->min_p > 0) { /* the greatest weight is 1 */
+        if (all) n = candidates_of_weight(&s, vocab, (double)p->min_p);
+        else {
+            uint32_t kept = 0;
+            for (uint32_t i = 0; i < n; i++)
+                if (s.w[s.ids[i]] >= p->min_p) s.ids[kept++] = s.ids[i];
+            n = kept;
+        }
+        all = false;
+    }
+    *out_id = all ? draw_any(&s, vocab, best, u) : draw_candidate(&s, n, best, u);
     return OCH_OK;
 }

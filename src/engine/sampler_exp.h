@@ -23,7 +23,8 @@ static inline float och_exp_neg(float x) {
     p = p * r + 1.0f;
     /* 2^n through the exponent bits; below the clamp the shift is meaningless and is not used */
     float scale = och_f32_from_bits((uint32_t)((int32_t)och_f32_bits(m) - 0x4B400000 + 127) << 23);
-    return x < -87.0f ? 0.0f : p * scale;
+    /* a mask, not a choice: the compiler vectorises this one */
+    return och_f32_from_bits(och_f32_bits(p * scale) & (x < -87.0f ? 0 : ~0u));
 }
 
 #endif
