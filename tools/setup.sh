@@ -4,7 +4,6 @@
 #
 #   tools/setup.sh           build, run and test
 #   tools/setup.sh fuzz      and clang with libFuzzer
-#   tools/setup.sh arm       and the cross compiler and emulator for 64-bit Arm
 set -eu
 
 missing=""
@@ -48,13 +47,6 @@ case " $* " in *" fuzz "*)
     need "libFuzzer and sanitizers of clang" libclang-rt-14-dev library "lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a"
     ;;
 esac
-case " $* " in *" arm "*)
-    need "cross compiler for 64-bit Arm" gcc-aarch64-linux-gnu have aarch64-linux-gnu-gcc
-    need "its C library" libc6-dev-arm64-cross test -e /usr/aarch64-linux-gnu/include/stdio.h
-    need "running 64-bit Arm programs" qemu-user have qemu-aarch64
-    ;;
-esac
-
 test -n "$missing" || exit 0
 if ! command -v apt-get >/dev/null 2>&1; then
     echo "setup: this machine has no apt-get; install the equivalents of:$missing" >&2
