@@ -364,6 +364,41 @@ static void large_vocabularies_open_in_milliseconds(void **s) {
     och_strbuf_deinit(&b);
 }
 
+/* What gguf-py (GGUFReader) says of the model that `ochre pull smollm2-135m` brings; skipped where it is not there. */
+static void a_real_model_reads_as_another_reader_says(void **s) {
+    (void)s;
+    static const char path[] = OCHRE_SOURCE_DIR "/models/SmolLM2-135M-Instruct.Q4_1.gguf";
+    och_gguf *g;
+    och_err e = {0};
+    const och_gguf_value *tokens;
+    const char *p;
+    size_t n;
+    if (access(path, R_OK) != 0) skip();
+    if (och_gguf_open(path, &g, &e) != OCH_OK) fail_msg("%s", e.message);
+    assert_int_equal(och_gguf_version(g), 3);
+    assert_int_equal(och_gguf_n_tensors(g), 272);
+    assert_int_equal(och_gguf_n_kv(g), 33);
+    static const struct {
+        const char *name;
+        och_dtype dtype;
+        uint64_t rows, cols, offset, size;
+    } rows[] = {{"token_embd.weight", OCH_DTYPE_Q8_0, 49152, 576, 1785664, 30081024},
+                {"blk.9.attn_q.weight", OCH_DTYPE_Q4_1, 576, 576, 98083648, 207360},
+                {"blk.9.attn_v.weight", OCH_DTYPE_Q4_1, 192, 576, 98291008, 69120}};
+    for (size_t i = 0; i < 3; i++) {
+        const och_file_tensor *t = och_gguf_find_tensor(g, rows[i].name);
+        assert_non_null(t);
+        assert_int_equal(t->dtype, rows[i].dtype);
+        assert_true(t->rank == 2 && t->shape[0] == rows[i].rows && t->shape[1] == rows[i].cols);
+        assert_true(t->file_offset == rows[i].offset && t->size_bytes == rows[i].size);
+    }
+    assert_int_equal(och_gguf_get_array(g, "tokenizer.ggml.tokens", true, OCH_GGUF_STRING, &tokens, &e), OCH_OK);
+    assert_int_equal(tokens->count, 49152);
+    assert_true(och_gguf_array_str(tokens, 1, &p, &n) && n == 12 && !memcmp(p, "<|im_start|>", 12));
+    assert_true(och_gguf_array_str(tokens, 6, &p, &n) && n == 10 && !memcmp(p, "<filename>", 10));
+    och_gguf_close(g);
+}
+
 static void probing_tells_gguf_from_others(void **s) {
     (void)s;
     char path[] = "/tmp/ochre-test-XXXXXX";
@@ -390,6 +425,7 @@ int main(void) {
         cmocka_unit_test(strings_with_a_nul_have_a_length),
         cmocka_unit_test(opening_touches_only_the_header),
         cmocka_unit_test(large_vocabularies_open_in_milliseconds),
+        cmocka_unit_test(a_real_model_reads_as_another_reader_says),
         cmocka_unit_test(probing_tells_gguf_from_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,6 +10,7 @@
 #include "unit/file_build.h"
 
 #include <dirent.h>
+#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -230,6 +231,35 @@ static void truncated_anywhere(void **s) {
     och_strbuf_deinit(&b);
 }
 
+/* Files that the safetensors library wrote, whole and cut at every 1% of the file and of the header. */
+static void goldens_open_and_their_pieces_do_not(void **s) {
+    (void)s;
+    glob_t found = {0};
+    glob(OCHRE_SOURCE_DIR "/tests/golden/*/model.safetensors", 0, NULL, &found);
+    glob(OCHRE_SOURCE_DIR "/tests/golden/*.safetensors", GLOB_APPEND, NULL, &found);
+    assert_true(found.gl_pathc > 0);
+    for (size_t k = 0; k < found.gl_pathc; k++) {
+        och_safetensors *t, *cut;
+        och_err e = {0};
+        uint64_t header;
+        if (och_safetensors_open(found.gl_pathv[k], &t, &e) != OCH_OK) fail_msg("%s", e.message);
+        assert_true(och_safetensors_n_tensors(t) > 0);
+        const och_mapping *m = och_safetensors_mapping(t, 0);
+        memcpy(&header, m->data, 8);
+        for (uint64_t percent = 0; percent < 100; percent++)
+            for (int part = 0; part < 2; part++) {
+                och_err_clear(&e);
+                uint64_t n = (part ? 8 + header : m->size) / 100 * percent;
+                assert_int_equal(och_safetensors_open_memory(m->path, m->data, n, &cut, &e), OCH_CORRUPT);
+                if (!strstr(e.message, m->path) || !strstr(e.message, ": expected ") || !strstr(e.message, "found "))
+                    fail_msg("%s", e.message);
+            }
+        och_safetensors_close(t);
+    }
+    print_message("[          ] %zu files\n", found.gl_pathc);
+    globfree(&found);
+}
+
 static void flipped_bytes_never_crash(void **s) {
     (void)s;
     och_strbuf b = {0};
@@ -357,6 +387,7 @@ int main(void) {
         cmocka_unit_test(duplicates_and_depth_are_refused),
         cmocka_unit_test(header_length_at_its_extremes),
         cmocka_unit_test(truncated_anywhere),
+        cmocka_unit_test(goldens_open_and_their_pieces_do_not),
         cmocka_unit_test(flipped_bytes_never_crash),
         cmocka_unit_test(folders),
     };
