@@ -10,6 +10,11 @@
 #include <stdio.h>
 #include <string.h>
 
+/* What the archive of jansson sees as stdin when Ochre is linked as a shared object; CMakeLists.txt says why. Only
+ * json_loadf compares with it, and Ochre reads documents from memory. */
+extern void *och_jansson_stdin;
+void *och_jansson_stdin;
+
 /* jansson does not survive a failed allocation while it reads: a string loses characters and an assertion ends the process.
  * So a load never lets one return: it jumps back here, and what the load had allocated so far, kept in a ring, is freed. */
 typedef struct block {

@@ -2,7 +2,6 @@
  * that cannot be run, and says why they cannot. */
 #include "main/main.h"
 
-#include "base/alloc.h"
 #include "base/env.h"
 #include "base/size.h"
 #include "engine/session.h"
@@ -148,6 +147,8 @@ static void metadata(inspect *v, bool json) {
         const char *key;
         json_t *value;
         bool first = true;
+        json_free_t release;
+        json_get_alloc_funcs(NULL, &release);
         json_object_foreach(v->config.root, key, value) {
             char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
             if (!text) continue;
@@ -157,7 +158,7 @@ static void metadata(inspect *v, bool json) {
                 och_strbuf_printf(b, ": %s", text);
             } else och_strbuf_printf(b, "  %-42s %.100s\n", key, text);
             first = false;
-            och_free(text);
+            release(text);
         }
     }
 }
