@@ -7,12 +7,14 @@
 typedef struct work {
     const och_tok *t;
     bool control;
-    och_strbuf a, b; /* a segment while it is normalised */
+    och_strbuf alike; /* the text with U+2581 as spaces */
+    och_strbuf a, b;  /* a segment while it is normalised */
     och_tok_spans spans, tmp;
     och_tok_bpe bpe;
 } work;
 
 static void work_deinit(work *w) {
+    och_strbuf_deinit(&w->alike);
     och_strbuf_deinit(&w->a);
     och_strbuf_deinit(&w->b);
     och_free(w->spans.v);
@@ -85,6 +87,12 @@ och_status och_tok_encode(const och_tok *t, const char *text, size_t n_bytes, un
     och_status st = OCH_OK;
     if (flags & OCH_TOK_ADD_SPECIAL)
         for (size_t i = 0; i < t->prefix.n; i++) OCH_TRY_GOTO(och_tok_ids_push(out, t->prefix.ids[i], err));
+    if (t->spaces_alike && memmem(text, n_bytes, OCH_TOK_SPACE, 3)) {
+        och_tok_replace(text, n_bytes, OCH_TOK_SPACE, 3, " ", 1, &w.alike);
+        OCH_TRY_GOTO(och_strbuf_status(&w.alike, err));
+        text = och_strbuf_str(&w.alike);
+        n_bytes = w.alike.size;
+    }
     size_t pos = 0, taken = 0;
     och_tok_hit hit;
     while (och_tok_special_find(&t->raw, text, n_bytes, pos, taken, w.control, &hit, &pos)) {

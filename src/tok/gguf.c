@@ -125,6 +125,7 @@ static och_status load(och_tok *t, const och_gguf *g, och_err *err) {
         OCH_TRY(och_gguf_get_bool(g, KEY "add_space_prefix", false, &prefix, err));
         if (prefix) OCH_TRY(norm_put(t, OCH_TOK_NORM_PREPEND, "", " ", err));
         OCH_TRY(norm_put(t, OCH_TOK_NORM_REPLACE, " ", OCH_TOK_SPACE, err));
+        t->spaces_alike = true;
         t->strip_left = prefix;
         t->byte_fallback = true;
         t->fuse_unk = true;
@@ -163,18 +164,14 @@ static och_status load(och_tok *t, const och_gguf *g, och_err *err) {
         och_tok_special flags = {.id = id, .control = type != OCH_TOK_USER_DEFINED};
         const char *s = och_tok_text(t, id);
         size_t len = och_tok_len(t, id);
-        if (spm && type == OCH_TOK_USER_DEFINED && memmem(s, len, OCH_TOK_SPACE, 3)) {
-            /* some files spell the spaces of such an entry as the model sees them: the text has real ones */
-            char from[] = OCH_TOK_SPACE, to[] = " ";
-            och_tok_norm to_space = {.kind = OCH_TOK_NORM_REPLACE, .from = from, .to = to, .from_len = 3, .to_len = 1};
-            och_strbuf b = {0};
-            och_status st = och_tok_norm_apply(&to_space, s, len, &b, err);
-            if (st == OCH_OK) st = och_tok_special_add(&t->raw, och_strbuf_str(&b), b.size, flags, err);
-            och_strbuf_deinit(&b);
-            OCH_TRY(st);
-        } else {
-            OCH_TRY(och_tok_special_add(&t->raw, s, len, flags, err));
-        }
+        /* SentencePiece sees a space and U+2581 as one, and files spell an entry either way: one spelling for both */
+        och_strbuf b = {0};
+        if (spm) och_tok_replace(s, len, OCH_TOK_SPACE, 3, " ", 1, &b);
+        else och_strbuf_append(&b, s, len);
+        och_status st = och_strbuf_status(&b, err);
+        if (st == OCH_OK) st = och_tok_special_add(&t->raw, och_strbuf_str(&b), b.size, flags, err);
+        och_strbuf_deinit(&b);
+        OCH_TRY(st);
     }
     och_tok_special_sort(&t->raw);
     och_tok_special_sort(&t->normalized);

@@ -104,6 +104,7 @@ struct och_tok {
     och_tok_pre_step step[OCH_TOK_MAX_STEPS];
     size_t n_step;
     char *pre_name; /* owned */
+    bool spaces_alike;       /* U+2581 in the text is a space, before anything else */
     bool space_prefix;       /* ByteLevel add_prefix_space: a space before a segment that has none */
     bool metaspace;          /* Metaspace: space to U+2581, and the prefix below when the segment has none */
     och_tok_prefix metaspace_prefix;
@@ -148,6 +149,7 @@ static inline size_t och_tok_len(const och_tok *t, int32_t id) { return t->off[i
 och_status och_tok_special_add(och_tok_special_set *s, const char *text, size_t len, och_tok_special flags, och_err *err)
     OCH_WARN_UNUSED;
 void och_tok_special_sort(och_tok_special_set *s);
+bool och_tok_is_space(uint32_t cp); /* Unicode White_Space */
 void och_tok_special_deinit(och_tok_special_set *s);
 typedef struct och_tok_hit {
     size_t start, end; /* of the text consumed, blanks included where the token strips them */
@@ -160,6 +162,10 @@ bool och_tok_special_find(const och_tok_special_set *s, const char *text, size_t
 /* -- normalising (norm.c): from in to out, which is cleared first -- */
 och_status och_tok_norm_apply(const och_tok_norm *op, const char *in, size_t n, och_strbuf *out, och_err *err)
     OCH_WARN_UNUSED;
+
+/* Appends in with each `from`, not empty, replaced. */
+void och_tok_replace(const char *in, size_t n, const char *from, size_t from_len, const char *to, size_t to_len,
+                     och_strbuf *out);
 
 /* -- pre-tokenizing (pre.c) -- */
 typedef struct och_tok_span {

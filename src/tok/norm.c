@@ -7,16 +7,17 @@
 #include <string.h>
 #include <utf8proc.h>
 
-static void replace(const och_tok_norm *op, const char *in, size_t n, och_strbuf *out) {
-    size_t from = 0;
-    while (n - from >= op->from_len) {
-        const char *hit = memmem(in + from, n - from, op->from, op->from_len);
+void och_tok_replace(const char *in, size_t n, const char *from, size_t from_len, const char *to, size_t to_len,
+                     och_strbuf *out) {
+    size_t done = 0;
+    while (n - done >= from_len) {
+        const char *hit = memmem(in + done, n - done, from, from_len);
         if (!hit) break;
-        och_strbuf_append(out, in + from, (size_t)(hit - in) - from);
-        och_strbuf_append(out, op->to, op->to_len);
-        from = (size_t)(hit - in) + op->from_len;
+        och_strbuf_append(out, in + done, (size_t)(hit - in) - done);
+        och_strbuf_append(out, to, to_len);
+        done = (size_t)(hit - in) + from_len;
     }
-    och_strbuf_append(out, in + from, n - from);
+    och_strbuf_append(out, in + done, n - done);
 }
 
 /* Sorts a run of combining marks by class, keeping the order of equals: merges of doubling width, since the exchange
@@ -118,7 +119,7 @@ och_status och_tok_norm_apply(const och_tok_norm *op, const char *in, size_t n, 
     och_strbuf_clear(out);
     switch (op->kind) {
     case OCH_TOK_NORM_NFC: OCH_TRY(nfc(in, n, out, err)); break;
-    case OCH_TOK_NORM_REPLACE: replace(op, in, n, out); break;
+    case OCH_TOK_NORM_REPLACE: och_tok_replace(in, n, op->from, op->from_len, op->to, op->to_len, out); break;
     case OCH_TOK_NORM_PREPEND:
         if (n) och_strbuf_append(out, op->to, op->to_len);
         och_strbuf_append(out, in, n);

@@ -44,8 +44,7 @@ void och_tok_special_deinit(och_tok_special_set *s) {
     *s = (och_tok_special_set){0};
 }
 
-/* Unicode White_Space. */
-static bool is_space(uint32_t cp) {
+bool och_tok_is_space(uint32_t cp) {
     if (cp < 0x80) return cp == ' ' || (cp >= 9 && cp <= 13);
     if (cp == 0x85) return true;
     utf8proc_category_t c = utf8proc_category((utf8proc_int32_t)cp);
@@ -131,10 +130,10 @@ bool och_tok_special_find(const och_tok_special_set *s, const char *text, size_t
             continue;
         }
         if (m->lstrip)
-            while (start > taken && char_before(text, start, &cp, &len) && is_space(cp) && start - len >= taken)
+            while (start > taken && char_before(text, start, &cp, &len) && och_tok_is_space(cp) && start - len >= taken)
                 start -= len;
         if (m->rstrip)
-            while (char_at(text, n, end, &cp, &len) && is_space(cp)) end += len;
+            while (char_at(text, n, end, &cp, &len) && och_tok_is_space(cp)) end += len;
         *out_hit = (och_tok_hit){.start = start, .end = end, .id = m->id};
         return true;
     }
