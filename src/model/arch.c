@@ -77,8 +77,8 @@ void och_role_shape(const och_config *c, och_role r, int64_t *out_rows, int64_t 
     case OCH_ROLE_Q_BIAS: cols = q; break;
     case OCH_ROLE_K_BIAS:
     case OCH_ROLE_V_BIAS: cols = kv; break;
-    case OCH_ROLE_Q_NORM:
-    case OCH_ROLE_K_NORM: cols = c->head_dim; break;
+    case OCH_ROLE_Q_NORM: cols = c->qk_norm_whole ? q : c->head_dim; break;
+    case OCH_ROLE_K_NORM: cols = c->qk_norm_whole ? kv : c->head_dim; break;
     case OCH_ROLE_GATE:
     case OCH_ROLE_UP: rows_ = c->d_ff; break;
     case OCH_ROLE_DOWN: rows_ = d, cols = c->d_ff; break;

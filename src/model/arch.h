@@ -25,8 +25,8 @@ typedef enum och_role {
     OCH_ROLE_K_BIAS,
     OCH_ROLE_V_BIAS,
     OCH_ROLE_O_BIAS,
-    OCH_ROLE_Q_NORM,         /* [head_dim] */
-    OCH_ROLE_K_NORM,         /* [head_dim] */
+    OCH_ROLE_Q_NORM,         /* [head_dim]; config.qk_norm_whole: [n_heads * head_dim] */
+    OCH_ROLE_K_NORM,         /* [head_dim]; config.qk_norm_whole: [n_kv_heads * head_dim] */
     OCH_ROLE_POST_ATTN_NORM, /* [d_model] */
     OCH_ROLE_FFN_NORM,       /* [d_model] */
     OCH_ROLE_GATE,           /* [d_ff, d_model] */
@@ -73,12 +73,11 @@ const och_arch *och_arch_at(int i);
 const och_arch *och_arch_find_gguf(const char *name);
 const och_arch *och_arch_find_hf(const char *name);
 
-/* The names that decoder-only models share; an architecture lists more after them. */
-#define OCH_TENSORS_DECODER                                                                                            \
+/* The names that decoder-only models share; an architecture lists more after them. BARE is without the norm before attention. */
+#define OCH_TENSORS_BARE                                                                                               \
     {OCH_ROLE_EMBED, true, "token_embd.weight", "model.embed_tokens.weight"},                                          \
     {OCH_ROLE_OUTPUT_NORM, true, "output_norm.weight", "model.norm.weight"},                                           \
     {OCH_ROLE_OUTPUT, false, "output.weight", "lm_head.weight"},                                                       \
-    {OCH_ROLE_ATTN_NORM, true, "blk.%d.attn_norm.weight", "model.layers.%d.input_layernorm.weight"},                   \
     {OCH_ROLE_Q, true, "blk.%d.attn_q.weight", "model.layers.%d.self_attn.q_proj.weight"},                             \
     {OCH_ROLE_K, true, "blk.%d.attn_k.weight", "model.layers.%d.self_attn.k_proj.weight"},                             \
     {OCH_ROLE_V, true, "blk.%d.attn_v.weight", "model.layers.%d.self_attn.v_proj.weight"},                             \
@@ -86,6 +85,9 @@ const och_arch *och_arch_find_hf(const char *name);
     {OCH_ROLE_GATE, true, "blk.%d.ffn_gate.weight", "model.layers.%d.mlp.gate_proj.weight"},                           \
     {OCH_ROLE_UP, true, "blk.%d.ffn_up.weight", "model.layers.%d.mlp.up_proj.weight"},                                 \
     {OCH_ROLE_DOWN, true, "blk.%d.ffn_down.weight", "model.layers.%d.mlp.down_proj.weight"}
+#define OCH_TENSORS_DECODER                                                                                            \
+    OCH_TENSORS_BARE,                                                                                                  \
+    {OCH_ROLE_ATTN_NORM, true, "blk.%d.attn_norm.weight", "model.layers.%d.input_layernorm.weight"}
 /* The norm before the feed-forward block, where Hugging Face calls it after the attention's. */
 #define OCH_TENSORS_FFN_NORM                                                                                           \
     {OCH_ROLE_FFN_NORM, true, "blk.%d.ffn_norm.weight", "model.layers.%d.post_attention_layernorm.weight"}

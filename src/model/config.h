@@ -29,7 +29,8 @@ typedef struct och_config {
     char name[128]; /* general.name, or "" */
     int n_layers, d_model, n_heads, n_kv_heads, head_dim, d_ff, n_vocab, context_length;
     double norm_eps;
-    bool norm_add_one; /* the file stores w, the norm multiplies by 1 + w */
+    bool norm_add_one;  /* the file stores w, the norm multiplies by 1 + w */
+    bool qk_norm_whole; /* norms of q and k go over all heads at once, not over each */
     float embed_scale; /* 1: none */
     float attn_scale;
     och_act act;

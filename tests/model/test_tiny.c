@@ -55,10 +55,13 @@ TINY(qwen2, "tiny-qwen2", "tiny-qwen2/golden.safetensors")
 TINY(qwen3, "tiny-qwen3", "tiny-qwen3/golden.safetensors")
 TINY(gemma3, "tiny-gemma3", "tiny-gemma3/golden.safetensors")
 TINY(gemma3_gguf, "tiny-gemma3.gguf", "tiny-gemma3/golden.safetensors")
+TINY(olmo2, "tiny-olmo2", "tiny-olmo2/golden.safetensors")
+TINY(olmo2_gguf, "tiny-olmo2.gguf", "tiny-olmo2/golden.safetensors")
 
 int main(void) {
 #define BOTH(id) cmocka_unit_test(reference_##id), cmocka_unit_test(fast_##id)
     const struct CMUnitTest tests[] = {BOTH(llama), BOTH(llama_gguf), BOTH(llama3_rope), BOTH(llama_linear), BOTH(llama_yarn),
-                                       BOTH(mistral), BOTH(qwen2), BOTH(qwen3), BOTH(gemma3), BOTH(gemma3_gguf)};
+                                       BOTH(mistral), BOTH(qwen2), BOTH(qwen3), BOTH(gemma3), BOTH(gemma3_gguf),
+                                       BOTH(olmo2), BOTH(olmo2_gguf)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,6 +33,12 @@ LAYER_GEMMA3 = {
     "ffn_norm": "pre_feedforward_layernorm",
     "post_ffw_norm": "post_feedforward_layernorm",
 }
+LAYER_OLMO2 = {
+    **LAYER,
+    "post_attention_norm": "post_attention_layernorm",
+    "post_ffw_norm": "post_feedforward_layernorm",
+}
+LAYERS = {"llama": LAYER_LLAMA, "gemma3": LAYER_GEMMA3, "olmo2": LAYER_OLMO2}
 TOP = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
 
 
@@ -71,16 +77,15 @@ def to_neighbours(w, n_heads):
 
 def hf_name(gguf_name, arch):
     """(Hugging Face tensor name, bare GGUF tensor name) of a GGUF tensor name."""
-    table = LAYER_GEMMA3 if arch == "gemma3" else LAYER_LLAMA
     stem, suffix = gguf_name.rsplit(".", 1)
     if stem.startswith("blk."):
         _, layer, part = stem.split(".")
-        return "model.layers.%s.%s.%s" % (layer, table[part], suffix), part
+        return "model.layers.%s.%s.%s" % (layer, LAYERS[arch][part], suffix), part
     return TOP[stem] + "." + suffix, stem
 
 
 def config_of(f):
-    from transformers import Gemma3TextConfig, LlamaConfig
+    from transformers import Gemma3TextConfig, LlamaConfig, Olmo2Config
 
     heads = f.hp("attention.head_count")
     common = dict(
@@ -99,8 +104,8 @@ def config_of(f):
         dtype="float32",
     )
     base = f.hp("rope.freq_base", 10000.0)
-    if f.arch == "llama":
-        return LlamaConfig(
+    if f.arch in ("llama", "olmo2"):
+        return (LlamaConfig if f.arch == "llama" else Olmo2Config)(
             head_dim=f.hp("attention.key_length", f.hp("embedding_length") // heads),
             rope_parameters={"rope_type": "default", "rope_theta": base},
             **common,

@@ -4,7 +4,7 @@
 
 Each folder tiny-NAME holds a checkpoint as transformers saves it (config.json and
 safetensors) and golden.safetensors. The golden values come from the folder as
-loaded again, in float32 with eager attention and without a cache. For two of
+loaded again, in float32 with eager attention and without a cache. For three of
 them the same weights are written as a GGUF file next to the folder.
 """
 
@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from safetensors.numpy import save_file
 
-from gguf_model import LAYER_GEMMA3, LAYER_LLAMA, to_neighbours
+from gguf_model import LAYERS, to_neighbours
 from make_golden import versions
 
 VOCAB = 288
@@ -38,14 +38,15 @@ def rope(**kw):
 
 
 def checkpoints():
-    """name -> (config, options). The option classic writes rope keys as older releases spell them."""
+    """name -> (config, options). The option classic writes rope keys as older releases spell them; gguf writes
+    the weights as a GGUF file too. Weights depend on the row's place: new rows go to the end."""
     from transformers import (
-        Gemma3TextConfig, LlamaConfig, MistralConfig, Qwen2Config, Qwen3Config)
+        Gemma3TextConfig, LlamaConfig, MistralConfig, Olmo2Config, Qwen2Config, Qwen3Config)
 
     no_head_dim = {k: v for k, v in LLAMA.items() if k != "head_dim"}
     base = dict(rope_theta=10000.0)
     return {
-        "tiny-llama": (LlamaConfig(**LLAMA, **rope(rope_type="default", **base)), {"classic": True}),
+        "tiny-llama": (LlamaConfig(**LLAMA, **rope(rope_type="default", **base)), {"classic": True, "gguf": "llama"}),
         "tiny-llama3-rope": (LlamaConfig(**LLAMA, **rope(
             rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
             original_max_position_embeddings=32, **base)), {"classic": True}),
@@ -70,7 +71,11 @@ def checkpoints():
             layer_types=["sliding_attention"] * 5 + ["full_attention"],
             rope_parameters={
                 "full_attention": {"rope_type": "default", "rope_theta": 1000000.0},
-                "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}}), {}),
+                "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}}), {"gguf": "gemma3"}),
+        "tiny-olmo2": (Olmo2Config(
+            **{**LLAMA, "hidden_size": 32, "intermediate_size": 48, "rms_norm_eps": 0.003},
+            **rope(rope_type="default", rope_theta=500000.0)),
+            {"dtype": torch.bfloat16, "classic": True, "gguf": "olmo2"}),
     }
 
 
@@ -131,14 +136,13 @@ def golden_of(folder, seed):
     return out, smallest
 
 
-def write_gguf(folder, path):
+def write_gguf(folder, path, arch):
     """The checkpoint as GGUF, all tensors F32, with a small vocabulary of the llama kind."""
     from transformers import AutoModelForCausalLM
 
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     c = model.config
-    gemma = c.model_type.startswith("gemma3")
-    arch = "gemma3" if gemma else "llama"
+    gemma = arch == "gemma3"
     w = gguf.GGUFWriter(path, arch)
     w.add_name(os.path.basename(folder))
     w.add_file_type(0)
@@ -149,9 +153,10 @@ def write_gguf(folder, path):
     w.add_head_count(c.num_attention_heads)
     w.add_head_count_kv(c.num_key_value_heads)
     w.add_layer_norm_rms_eps(c.rms_norm_eps)
-    if gemma:
+    if c.head_dim != c.hidden_size // c.num_attention_heads:
         w.add_key_length(c.head_dim)
         w.add_value_length(c.head_dim)
+    if gemma:
         w.add_rope_freq_base(c.rope_parameters["full_attention"]["rope_theta"])
         w.add_sliding_window(c.sliding_window)
     else:
@@ -173,7 +178,7 @@ def write_gguf(folder, path):
     w.add_add_space_prefix(False)
     assert len(tokens) + len(pieces) == c.vocab_size
 
-    back = {v: k for k, v in (LAYER_GEMMA3 if gemma else LAYER_LLAMA).items()}
+    back = {v: k for k, v in LAYERS[arch].items()}
     for name, t in model.state_dict().items():
         x = t.numpy().astype(np.float32)
         if name == "lm_head.weight" and c.tie_word_embeddings:
@@ -187,7 +192,7 @@ def write_gguf(folder, path):
             part = {"model.embed_tokens.weight": "token_embd", "model.norm.weight": "output_norm",
                     "lm_head.weight": "output"}[name]
             target = part + ".weight"
-        if not gemma and part in ("attn_q", "attn_k"):
+        if arch == "llama" and part in ("attn_q", "attn_k"):
             x = to_neighbours(x, c.num_attention_heads if part == "attn_q" else c.num_key_value_heads)
         if gemma and part.endswith("norm"):
             x = x + np.float32(1)
@@ -231,8 +236,8 @@ def main():
             "made_by": "tools/oracle/make_tiny.py --out golden",
             "prompts": json.dumps(list(LENGTHS)),
         })
-        if name in ("tiny-llama", "tiny-gemma3"):
-            write_gguf(folder, os.path.join(a.out, name + ".gguf"))
+        if "gguf" in options:
+            write_gguf(folder, os.path.join(a.out, name + ".gguf"), options["gguf"])
         for f in sorted(os.listdir(folder)):
             os.chmod(os.path.join(folder, f), 0o644)
         size = sum(os.path.getsize(os.path.join(folder, f)) for f in os.listdir(folder) if not f.startswith("golden"))
