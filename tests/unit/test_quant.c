@@ -15,7 +15,7 @@
 #include <string.h>
 
 #ifndef FORMATS_GOLDEN
-#define FORMATS_GOLDEN OCH_TEST_DIR "/golden/formats.safetensors"
+#define FORMATS_GOLDEN OCHRE_TEST_DIR "/golden/formats.safetensors"
 #endif
 
 /* xorshift64*: Vigna, "An experimental exploration of Marsaglia's xorshift generators, scrambled", 2016 */

@@ -34,7 +34,7 @@ static int split(char *line, char **out) {
 
 static void facts_open(facts *t, const char *name) {
     char path[512];
-    snprintf(path, sizeof path, "%s/unit/%s", OCH_TEST_DIR, name);
+    snprintf(path, sizeof path, "%s/unit/%s", OCHRE_TEST_DIR, name);
     t->f = fopen(path, "r");
     assert_non_null(t->f);
     do assert_non_null(fgets(t->header, sizeof t->header, t->f));
