@@ -13,10 +13,6 @@
 #include <string.h>
 #include <strings.h>
 
-#pragma weak och_cmd_pull
-#pragma weak och_cmd_tokenize
-#pragma weak och_cmd_ops
-
 typedef struct command {
     const char *name;
     int (*fn)(int argc, char **argv);
