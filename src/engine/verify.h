@@ -75,8 +75,8 @@ void och_golden_prompt_deinit(och_golden_prompt *g);
 /* What a run must keep to. */
 typedef struct och_verify_bounds {
     const char *what;    /* "float32 reference", "8 bits and more", "below 8 bits" */
-    double max_relative; /* worst |delta| / max |logit|; infinite: not asked */
-    double max_delta, max_kl;
+    double max_relative; /* worst |delta| / max |logit| */
+    double max_kl; /* mean; infinite: not asked */
     double max_share; /* of near ties among tokens */
 } och_verify_bounds;
 /* strict: the reference provider against a float32 oracle; else by the coarsest weight format. */

@@ -193,8 +193,6 @@ static void summary(state *v) {
     if (v->json) {
         och_strbuf_printf(&v->out, "], \"bounds\": {\"for\": \"%s\", \"max_relative\": ", b->what);
         print_number(&v->out, b->max_relative);
-        och_strbuf_puts(&v->out, ", \"max_delta\": ");
-        print_number(&v->out, b->max_delta);
         och_strbuf_puts(&v->out, ", \"max_kl\": ");
         print_number(&v->out, b->max_kl);
         och_strbuf_printf(&v->out, ", \"max_near_tie_share\": %g}, \"tokens\": %d, \"equal\": %d, \"near_ties\": %d, \"mean_kl\": ",
@@ -213,8 +211,8 @@ static void summary(state *v) {
     och_strbuf_printf(&v->out, "%-16s %4d/%-4d %5d   %10.3g %10s %10.3g %10.3g  %s%s\n", "all", t->n_equal, t->n_tokens,
                       t->n_near_ties, t->mean_kl, "", t->worst_delta, t->worst_relative, bad ? "FAILED: " : "ok", bad ? bad : "");
     och_strbuf_printf(&v->out, "bounds for %s:", b->what);
-    if (isfinite(b->max_relative)) och_strbuf_printf(&v->out, " relative %g,", b->max_relative);
-    if (isfinite(b->max_kl)) och_strbuf_printf(&v->out, " mean KL %g, |delta| %g,", b->max_kl, b->max_delta);
+    och_strbuf_printf(&v->out, " relative %g,", b->max_relative);
+    if (isfinite(b->max_kl)) och_strbuf_printf(&v->out, " mean KL %g,", b->max_kl);
     och_strbuf_printf(&v->out, " near ties %g%%\n", 100 * b->max_share);
 }
 
