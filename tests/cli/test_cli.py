@@ -8,6 +8,7 @@ Uses a tiny random model; needs no real one.
 import json
 import math
 import os
+import pty
 import re
 import signal
 import struct
@@ -110,6 +111,42 @@ class Frame(unittest.TestCase):
             os.close(w)
             self.assertEqual(p.returncode, 1, args)
             self.assertIn("Broken pipe", p.stderr)
+
+
+    def test_op_statistics(self):
+        r = ochre("run", MODEL, "--prompt", "the", "-n", "4", "-q", env={"OCHRE_OP_STATS": "1"})
+        self.assertRegex(r.stderr, r"(?m)^linear +cpu:0 +cpu +\d+ ")
+        self.assertIn("reference-tier hits: 0", r.stderr)
+        r = ochre("run", MODEL, "--prompt", "the", "-n", "4", "-q", env={"OCHRE_OP_STATS": "1", "OCHRE_CPU_ISA": "generic"})
+        self.assertRegex(r.stderr, r"reference-tier hits: [1-9]")
+
+    def test_ops(self):
+        r = ochre("ops")
+        self.assertEqual(r.returncode, 0)
+        for op in ("linear", "attention", "rms_norm"):
+            self.assertRegex(r.stdout, r"(?m)^%s +reference " % op)
+
+    def test_tokenize(self):
+        ids = ochre("tokenize", MODEL, "the thing").stdout.split()
+        self.assertTrue(ids and all(i.isdigit() for i in ids))
+        self.assertEqual(ochre("tokenize", MODEL, "--decode", " ".join(ids)).stdout.rstrip("\n"), "the thing")
+
+    def test_progress_on_a_terminal(self):
+        pid, fd = pty.fork()
+        if pid == 0:
+            os.execv(OCHRE, [OCHRE, "run", MODEL, "--prompt", "the", "-n", "1"])
+        shown = b""
+        while True:
+            try:
+                block = os.read(fd, 4096)
+            except OSError:  # the terminal is gone when the program is
+                break
+            if not block:
+                break
+            shown += block
+        self.assertEqual(os.waitpid(pid, 0)[1], 0)
+        self.assertRegex(shown, rb"\[#+\.*\] +\d+%")
+        self.assertIn(b"\r\x1b[K", shown)
 
 
 class Run(unittest.TestCase):
@@ -414,6 +451,17 @@ class Verify(unittest.TestCase):
 
 
 class Bench(unittest.TestCase):
+    def test_no_speed_after_a_fall_back(self):
+        # Where the fast provider may use no instruction set, the reference serves.
+        args = ["bench", MODEL, "-p", "4", "-n", "2", "-r", "1"]
+        r = ochre(*args, env={"OCHRE_CPU_ISA": "generic"})
+        self.assertEqual((r.returncode, r.stdout), (1, ""))
+        self.assertRegex(r.stderr, r"(?m)^  linear +cpu:0 +\d+ calls")
+        r = ochre(*args, "--interactive", env={"OCHRE_CPU_ISA": "generic"}, stdin="decode\n")
+        self.assertEqual((r.returncode, r.stdout), (1, ""))
+        r = ochre(*args, "--provider", "reference", "--json")
+        self.assertGreater(json.loads(r.stdout)["decode"]["median"], 0)
+
     def test_interactive(self):
         r = ochre("bench", MODEL, "-p", "16", "-n", "8", "--interactive", stdin="decode\nprefill\nwhat\nquit\n")
         lines = [json.loads(line) for line in r.stdout.splitlines()]
