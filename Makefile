@@ -45,6 +45,7 @@ test: release models
 	@ctest --test-dir build/release -j $(JOBS) --output-on-failure
 
 bench: release models
+	@sh tools/setup.sh bench
 	@python3 bench/run.py $(BENCH_ARGS)
 
 asan: setup

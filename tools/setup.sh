@@ -4,6 +4,7 @@
 #
 #   tools/setup.sh           build, run and test
 #   tools/setup.sh fuzz      and clang with libFuzzer
+#   tools/setup.sh bench     and the compiler that builds llama.cpp, the peer of make bench
 set -eu
 
 missing=""
@@ -47,6 +48,11 @@ case " $* " in *" fuzz "*)
     need "libFuzzer and sanitizers of clang" libclang-rt-14-dev library "lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a"
     ;;
 esac
+case " $* " in *" bench "*)
+    need "building llama.cpp: GCC 12 breaks its AMX path" clang-22 have clang-22
+    ;;
+esac
+
 test -n "$missing" || exit 0
 if ! command -v apt-get >/dev/null 2>&1; then
     echo "setup: this machine has no apt-get; install the equivalents of:$missing" >&2
