@@ -3,6 +3,28 @@
 
 #include "engine/verify.h"
 
+#include <math.h>
+
+/* A step that asks for its last row alone: the others stay behind after attention of the last layer (och_layer_outputs). */
+static void check_last_row(ochre_session *s, const och_golden_prompt *g, const char *model, double max_relative) {
+    ochre_error error;
+    int32_t seq;
+    size_t rows;
+    MUST(ochre_sequence_create(s, &seq, &error));
+    ochre_span span = {seq, g->ids, g->n_ids, OCHRE_LOGITS_LAST};
+    MUST(ochre_step(s, &span, 1, &error));
+    const float *l = ochre_step_logits(s, &rows), *expected = g->logits + (size_t)(g->n_ids - 1) * (size_t)g->n_vocab;
+    assert_int_equal(rows, 1);
+    float most = 0, delta = 0;
+    for (int i = 0; i < g->n_vocab; i++) {
+        most = fmaxf(most, fabsf(expected[i]));
+        delta = fmaxf(delta, fabsf(l[i] - expected[i]));
+    }
+    if (!((double)delta <= max_relative * (double)most))
+        fail_msg("%s, %s, last row alone: |delta| %g of max %g", model, g->name, (double)delta, (double)most);
+    MUST(ochre_sequence_release(s, seq, &error));
+}
+
 /* Every prompt of the golden, in steps of 64 tokens and token by token. */
 static void check(const char *model, const char *golden, const char *provider, double max_relative, double max_kl) {
     ochre_error error;
@@ -30,6 +52,7 @@ static void check(const char *model, const char *golden, const char *provider, d
         if (total.n_equal + total.n_near_ties != total.n_tokens)
             fail_msg("%s: %d of %d greedy tokens differ", model, total.n_tokens - total.n_equal - total.n_near_ties, total.n_tokens);
     }
+    for (int p = 0; p < g.n_prompts; p++) check_last_row(s, &g.prompts[p], model, max_relative);
     ochre_session_destroy(s);
     ochre_model_close(m);
     och_golden_deinit(&g);
