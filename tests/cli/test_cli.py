@@ -187,7 +187,7 @@ class Run(unittest.TestCase):
     def test_values_are_checked(self):
         for args in (["--max-tokens", "x"], ["--max-tokens", "-1"], ["--max-tokens", "3.5"], ["--max-tokens", ""],
                      ["--max-tokens", " 3"], ["--max-tokens", "99999999999999999999"], ["--temperature", "nan"],
-                     ["--temperature", "-1"], ["--temperature", "1e"], ["--temperature", "inf"], ["--top-p", "0"],
+                     ["--temperature", "-1"], ["--temperature", "1e"], ["--temperature", "inf"], ["--temperature", "-nan"], ["--top-p", "0"],
                      ["--top-p", "1.5"], ["--min-p", "-0.1"], ["--seed", "-1"], ["--seed", "0x1"], ["--threads", "0"],
                      ["--kv-type", "f64"], ["--context", "0"], ["--max-tokens"], ["--chat=1"], ["extra"], ["-Z"]):
             r = ochre("run", MODEL, "--prompt", "x", *args)
@@ -430,6 +430,45 @@ class Verify(unittest.TestCase):
         r, j = self.verify(short(0.25), "--provider", "reference")
         self.assertEqual(r.returncode, 1)
         self.assertAlmostEqual(j["worst_delta"], 0.25, places=3)
+
+    def test_the_share_of_near_ties_is_capped(self):
+        # The closest call of all positions, turned round by 0.001: everything else keeps to the bounds.
+        full = read_safetensors(self.FILE)
+        best = None
+        for name in ("one", "short", "long"):
+            n, values = len(full[name + ".ids"][2]), full[name + ".logits"][2]
+            for i in range(4, 16):
+                row = values[(n - 1 + i) * 288:(n + i) * 288]
+                order = sorted(range(288), key=lambda k: -row[k])
+                gap = row[order[0]] - row[order[1]]
+                if best is None or gap < best[0]:
+                    best = (gap, name, i, order)
+        gap, name, i, order = best
+        ids, greedy, values = (list(full[name + "." + k][2]) for k in ("ids", "greedy", "logits"))
+        n = len(ids)
+        values[(n - 1 + i) * 288 + order[1]] += gap + 0.001
+        greedy = greedy[:i] + [order[1]]
+        path = os.path.join(TMP.name, "tie.safetensors")
+        write_safetensors(path, {"t.ids": ("I32", [n], ids), "t.greedy": ("I32", [i + 1], greedy),
+                                 "t.logits": ("F32", [n + i, 288], values[:(n + i) * 288])})
+        r, j = self.verify(path)
+        self.assertEqual((j["near_ties"], j["failed"], r.returncode), (1, "share of near ties", 1))
+
+    def test_the_rest_of_a_short_golden_is_one_bucket(self):
+        full = read_safetensors(self.FILE)
+        row = full["one.logits"][2][:288]
+        order = sorted(range(288), key=lambda k: -row[k])[:4]
+        # The golden claims a normaliser twice as large: every stored probability is halved, the rest has what they lose.
+        lse = math.log(sum(math.exp(v) for v in row))
+        path = os.path.join(TMP.name, "rest.safetensors")
+        write_safetensors(path, {"t.ids": full["one.ids"], "t.greedy": ("I32", [1], [order[0]]), "t.top_ids": ("I32", [1, 4], order),
+                                 "t.top_logits": ("F32", [1, 4], [row[k] for k in order]),
+                                 "t.lse": ("F32", [1], [lse + math.log(2)]), "t.max_abs": ("F32", [1], [max(map(abs, row))])})
+        q = [math.exp(row[k] - lse) for k in order]
+        p = [v / 2 for v in q]
+        expected = sum(a * math.log(a / b) for a, b in zip(p, q)) + (1 - sum(p)) * math.log((1 - sum(p)) / (1 - sum(q)))
+        r, j = self.verify(path, "--provider", "reference")
+        self.assertAlmostEqual(j["mean_kl"], expected, delta=1e-4 * expected)
 
     def test_against_reference(self):
         args = ["verify", MODEL, "--against", "reference", "--prompt", "the thing", "--tokens", "8", "--json"]
