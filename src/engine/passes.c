@@ -14,7 +14,7 @@ typedef struct pass_env {
 static int priority(const pass_env *e, int i) {
     och_op_call call;
     const och_op_provider *provider;
-    och_plan_call(e->p, NULL, i, (och_plan_extent){1, 1, 1}, (och_dev_addr){0}, NULL, &call);
+    och_plan_call(e->p, NULL, i, (och_plan_extent){3, 2, 1}, (och_dev_addr){0}, NULL, &call);
     if (och_op_check(&call, NULL) != OCH_OK || och_op_select(e->device, &call, e->only, &provider, NULL) != OCH_OK) return INT32_MIN;
     return provider->priority;
 }

@@ -133,7 +133,8 @@ och_status och_plan_select(och_plan *p, const och_device *device, const char *on
     if (p->failed) return och_err_nomem(err, 0, "a plan");
     for (int i = 0; i < p->n_ops; i++) {
         och_op_call call;
-        och_plan_call(p, NULL, i, (och_plan_extent){1, 1, 1}, (och_dev_addr){0}, NULL, &call);
+        /* Three numbers, so that a record which mixes rows of tokens with rows of outputs is found. */
+        och_plan_call(p, NULL, i, (och_plan_extent){3, 2, 1}, (och_dev_addr){0}, NULL, &call);
         och_status st = och_op_check(&call, err);
         if (st == OCH_OK) st = och_op_select(device, &call, only, &p->ops[i].provider, err);
         if (st != OCH_OK) {
