@@ -355,7 +355,9 @@ def interrupted_and_gone_on_with():
         p.communicate(timeout=60)
         assert p.returncode == (130 if sig == signal.SIGINT else -9), p.returncode
         assert files() == ["m.part", "m.part.meta"], files()
-        good(pull(BASE + "/slow/m"))
+        p = pull(BASE + "/slow/m", "--sha256", SHA)
+        good(p)
+        assert "(as expected)" in p.stderr and "digest does not fit" not in p.stderr, p.stderr
         assert ranges() == [(None, None), ("bytes=150000-", '"v1"')], ranges()
         os.unlink(os.path.join(folder, "m"))
 
@@ -470,7 +472,7 @@ def refused_urls():
                 "https://example.org/a b", "https://example.org/a\nb"):
         bad(pull(url), "expected", code=2)
     bad(pull(BASE + "/page/m?to=http://example.org/m"), "redirected to http://example.org/m: expected https://")
-    bad(pull(BASE + "/page/m?to=file:///etc/passwd"))
+    bad(pull(BASE + "/page/m?to=file:///etc/passwd"), 'Protocol "file"')
     for name in ("hf:a/b", "hf:a//b", "hf:", "hf:a/b/../c", "hf:../b/c", "hf:a/b/"):
         bad(pull(name), "expected hf:OWNER/REPO/FILE", code=2)
     bad(pull("smolm2-135m"), "did you mean smollm2-135m?", code=2)
