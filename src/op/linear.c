@@ -10,7 +10,11 @@
 #define TILE 4
 #define LANES 4
 
-typedef double lanes __attribute__((vector_size(LANES * sizeof(double))));
+/* Pairs, since every 64-bit instruction set has registers for two doubles. */
+typedef double pair __attribute__((vector_size(2 * sizeof(double))));
+typedef struct lanes {
+    pair a, b;
+} lanes;
 
 static och_status check(const och_op_call *c, och_err *err) {
     const och_attr_linear *a = &c->attr.linear;
@@ -118,33 +122,27 @@ static void decode_tile(const och_tensor *w, int64_t first, int64_t n, float *ro
     }
 }
 
-/* By pointer: a vector by value would change the calling convention with the instruction set. */
-static inline void load_f32(const float *p, lanes *out) {
-    float v __attribute__((vector_size(LANES * sizeof(float))));
-    __builtin_memcpy(&v, p, sizeof v);
-    *out = __builtin_convertvector(v, lanes);
-}
 static inline void multiply_add(lanes *sum, const lanes *v, const double *p) {
-    lanes w;
-    __builtin_memcpy(&w, p, sizeof w);
-    *sum += *v * w;
+    pair w[2];
+    __builtin_memcpy(w, p, sizeof w);
+    sum->a += v->a * w[0];
+    sum->b += v->b * w[1];
 }
+static inline double total(const lanes *s) { return ((s->a[0] + s->a[1]) + s->b[0]) + s->b[1]; }
 
 /* out[r] = a . tile[r]: lane l sums elements l, l + LANES, ...; then the lanes in order, then the rest. */
 static void dot_tile(const float *a, const double *tile, int64_t k, float out[TILE]) {
     const double *t0 = tile, *t1 = tile + k, *t2 = tile + 2 * k, *t3 = tile + 3 * k;
-    lanes s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0};
+    lanes s0 = {{0}, {0}}, s1 = s0, s2 = s0, s3 = s0;
     int64_t i = 0;
     for (; i + LANES <= k; i += LANES) {
-        lanes v;
-        load_f32(a + i, &v);
+        lanes v = {{a[i], a[i + 1]}, {a[i + 2], a[i + 3]}};
         multiply_add(&s0, &v, t0 + i);
         multiply_add(&s1, &v, t1 + i);
         multiply_add(&s2, &v, t2 + i);
         multiply_add(&s3, &v, t3 + i);
     }
-    double r0 = ((s0[0] + s0[1]) + s0[2]) + s0[3], r1 = ((s1[0] + s1[1]) + s1[2]) + s1[3],
-           r2 = ((s2[0] + s2[1]) + s2[2]) + s2[3], r3 = ((s3[0] + s3[1]) + s3[2]) + s3[3];
+    double r0 = total(&s0), r1 = total(&s1), r2 = total(&s2), r3 = total(&s3);
     for (; i < k; i++) {
         r0 += a[i] * t0[i];
         r1 += a[i] * t1[i];
