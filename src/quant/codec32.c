@@ -178,10 +178,10 @@ void och_mxfp4_encode(const float *src, uint8_t *dst, uint64_t n) {
         int e = 0;
         uint8_t code[32], next[32];
         /* OCP MX v1.0, section 6.3: the exponent of the greatest element less that of the greatest E2M1 value. Elements
-         * between 6 and 8 saturate there, so the next exponent is tried too. 252 is the last that cannot overflow. */
+         * between 6 and 8 saturate there, so the next exponent is tried too; but for 252, which the greatest floats
+         * give and which is the last that cannot overflow. */
         if (amax > 0) e = ilogbf(amax) - 2 + 127;
         if (e < 0) e = 0;
-        if (e > 252) e = 252;
         double err = mxfp4_codes(src, e, code);
         if (e < 252 && mxfp4_codes(src, e + 1, next) < err) {
             e++;

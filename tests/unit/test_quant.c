@@ -10,6 +10,7 @@
 #include "quant/codec.h"
 #include "quant/format.h"
 
+#include <float.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -370,6 +371,12 @@ static void edges_of_scale(void **s) {
         assert_int_equal(och_format_encode_row(f->dtype, x, enc, 256, &err), OCH_RANGE);
         assert_non_null(strstr(err.message, "element 70"));
     }
+    /* the greatest floats saturate in MXFP4, where the next exponent would overflow */
+    float top[32] = {FLT_MAX, -FLT_MAX, 0x1p127f}, back[32];
+    uint8_t mx[17];
+    assert_int_equal(och_format_encode_row(OCH_DTYPE_MXFP4, top, mx, 32, NULL), OCH_OK);
+    och_format_decode_row(OCH_DTYPE_MXFP4, mx, back, 32);
+    assert_true(back[0] == 0x1.8p127f && back[1] == -0x1.8p127f && back[2] == 0x1p127f && back[3] == 0);
     /* a negative d of a file is a value like any other */
     uint8_t b[18];
     float v[32];

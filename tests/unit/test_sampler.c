@@ -313,6 +313,31 @@ static void ties_at_the_edge_of_top_k_take_the_lower_id(void **s) {
     for (int i = 0; i < 3000; i++) assert_int_equal(seen[i], i == 0 || i == 1 || i == 1500);
 }
 
+/* Against a sort, with the best ids spread over the blocks in every way; a high temperature shows all that is left. */
+static void small_top_k_equals_a_sort(void **s) {
+    (void)s;
+    static float x[MAX_VOCAB];
+    uint64_t r = 88172645463325252u;
+    for (int trial = 0; trial < 40; trial++) {
+        for (int i = 0; i < MAX_VOCAB; i++) {
+            r ^= r << 13, r ^= r >> 7, r ^= r << 17;
+            x[i] = (float)(r % 3000) * 0.01f; /* with ties */
+        }
+        uint32_t k = 1 + (uint32_t)trial % 4;
+        bool want[MAX_VOCAB] = {false}, seen[MAX_VOCAB] = {false};
+        for (uint32_t n = 0; n < k; n++) {
+            int best = -1;
+            for (int i = 0; i < MAX_VOCAB; i++)
+                if (!want[i] && (best < 0 || x[i] > x[best])) best = i;
+            want[best] = true;
+        }
+        och_sampler_params p = och_sampler_defaults();
+        p.temperature = 1000, p.top_k = (int32_t)k;
+        for (uint64_t i = 0; i < 150; i++) seen[sample(&p, x, MAX_VOCAB, i)] = true;
+        assert_memory_equal(seen, want, sizeof seen);
+    }
+}
+
 static void draws_are_a_function_of_seed_and_position(void **s) {
     (void)s;
     static float x[1000];
@@ -378,6 +403,7 @@ int main(void) {
         cmocka_unit_test(distributions_by_hand),
         cmocka_unit_test(large_vocabularies),
         cmocka_unit_test(ties_at_the_edge_of_top_k_take_the_lower_id),
+        cmocka_unit_test(small_top_k_equals_a_sort),
         cmocka_unit_test(draws_are_a_function_of_seed_and_position),
         cmocka_unit_test(extreme_values_keep_their_meaning),
         cmocka_unit_test(exp_is_accurate),
