@@ -2,6 +2,9 @@
 find_program(OCHRE_PYTHON NAMES python3 REQUIRED)
 add_test(NAME cli/cli COMMAND ${OCHRE_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/cli/test_cli.py $<TARGET_FILE:ochre_program>)
 set_tests_properties(cli/cli PROPERTIES LABELS cli TIMEOUT 600)
+add_test(NAME tree/check COMMAND ${OCHRE_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/tree/check.py ${PROJECT_SOURCE_DIR})
+add_test(NAME tree/self_test COMMAND ${OCHRE_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/tree/check.py ${PROJECT_SOURCE_DIR} --self-test)
+set_tests_properties(tree/check tree/self_test PROPERTIES LABELS tree)
 # Real models against their goldens: the reference provider to rounding; the fast one in steps of 64 and token by token.
 foreach(model "smollm2-135m-q4_1 SmolLM2-135M-Instruct.Q4_1" "gemma3-270m-q4_k_m gemma-3-270m-q4_k_m")
   string(REPLACE " " ";" names "${model}")
