@@ -31,8 +31,7 @@
     X(MAXREDIRS, 68)                                                                                                   \
     X(CONNECTTIMEOUT, 78)                                                                                              \
     X(NOSIGNAL, 99)                                                                                                    \
-    X(PROTOCOLS, 181)                                                                                                  \
-    X(REDIR_PROTOCOLS, 182)
+    X(PROTOCOLS, 181)
 
 /* results that are told apart */
 #define OCH_CURL_CODES(X)                                                                                              \

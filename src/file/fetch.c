@@ -392,8 +392,8 @@ static och_status perform(transfer *t, int *out_rc, char text[OCH_CURL_ERROR_SIZ
     SET(CONNECTTIMEOUT, (long)CONNECT_SECONDS);
     SET(LOW_SPEED_LIMIT, 1L);
     SET(LOW_SPEED_TIME, (long)STALLED_SECONDS);
+    /* of redirections too, so that https never turns into http */
     SET(PROTOCOLS, (long)(is_https ? OCH_CURLPROTO_HTTPS : OCH_CURLPROTO_HTTP));
-    SET(REDIR_PROTOCOLS, (long)(is_https ? OCH_CURLPROTO_HTTPS : OCH_CURLPROTO_HTTP | OCH_CURLPROTO_HTTPS));
     if (!is_https) SET(NOPROXY, "*"); /* a loopback host */
     if (t->offset) {
         snprintf(range, sizeof range, "%" PRIu64 "-", t->offset);
