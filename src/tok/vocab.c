@@ -262,7 +262,7 @@ static const char *const end_names[] = {
     "<|im_end|>",     "<|eot_id|>",   "<|eom_id|>", "<end_of_turn>", "<|endoftext|>", "<|end_of_text|>",
     "<|end|>",        "<|return|>",   "<|call|>",   "<EOT>",         "<|END_OF_TURN_TOKEN|>",
     "<|end_of_turn|>", "<eos>",       "</s>",       "<turn|>",
-    "<\xEF\xBD\x9C" "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>",
+    ("<\xEF\xBD\x9C" "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>"),
 };
 
 och_status och_tok_vocab_finish(och_tok *t, och_err *err) {
