@@ -305,8 +305,8 @@ och_status och_tok_vocab_finish(och_tok *t, och_err *err) {
     for (size_t i = 0; i < OCH_COUNT(end_names); i++) {
         int32_t id = och_tok_id(t, end_names[i], strlen(end_names[i]));
         if (id < 0) continue;
-        /* "</s>" may be plain text of a vocabulary trained on markup; "<|" never is */
-        if (t->type[id] == OCH_TOK_CONTROL || t->type[id] == OCH_TOK_USER_DEFINED || memcmp(end_names[i], "<|", 2) == 0)
+        /* "</s>" may be markup, in a vocabulary trained on it or among its user-defined entries; "<|" never is */
+        if (t->type[id] == OCH_TOK_CONTROL || memcmp(end_names[i], "<|", 2) == 0)
             OCH_TRY(och_tok_add_end(t, id, err));
     }
     return OCH_OK;
