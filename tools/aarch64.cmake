@@ -18,6 +18,7 @@ set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE BOTH)
 
 find_program(OCHRE_QEMU NAMES qemu-aarch64 qemu-aarch64-static)
 if(OCHRE_QEMU)
-  # -L: where the loader of the cross compiler's C library lies
-  set(CMAKE_CROSSCOMPILING_EMULATOR ${OCHRE_QEMU} -L /usr/${triplet})
+  # The loader and the libraries both come from multiarch's /lib. With -L at the cross compiler's own C library qemu would
+  # take its loader from there and libc from here, and two versions of glibc do not start threads together.
+  set(CMAKE_CROSSCOMPILING_EMULATOR ${OCHRE_QEMU})
 endif()

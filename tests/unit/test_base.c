@@ -135,7 +135,7 @@ static void pool_runs_everyone_once(void **s) {
         och_err e;
         och_err_clear(&e);
         assert_int_equal(och_pool_create(n, &p, &e), OCH_OK);
-        for (int round = 0; round < 200; round++) {
+        for (int round = 0; round < 25; round++) {
             counter c = {0};
             och_pool_run(p, count, &c);
             assert_int_equal(c.n, 3 * n);
