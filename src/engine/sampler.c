@@ -32,8 +32,8 @@ och_status och_sampler_validate(const och_sampler_params *p, och_err *err) {
 
 /* ---- scratch ---- */
 
-/* Passes go over whole blocks of a constant size, so that the compiler turns them into vector code; the arrays are padded
- * to blocks with ids that weigh nothing. */
+/* Passes go over whole blocks of a constant size, so that the compiler turns them into vector code; the arrays are
+ * padded to blocks with ids that weigh nothing. */
 #define BLOCK 1024
 #define LANES 8 /* partial sums, so that the order of additions is fixed */
 #define BIN_BITS 12
@@ -53,7 +53,8 @@ typedef struct scratch {
 static size_t blocks_of(uint32_t vocab) { return ((size_t)vocab + BLOCK - 1) / BLOCK; }
 
 size_t och_sampler_scratch_bytes(uint32_t vocab) {
-    return blocks_of(vocab) * (BLOCK * (2 * sizeof(float) + sizeof(uint32_t) + sizeof(uint64_t)) + sizeof(double)) + BINS * sizeof(double);
+    size_t per_id = 2 * sizeof(float) + sizeof(uint32_t) + sizeof(uint64_t);
+    return blocks_of(vocab) * (BLOCK * per_id + sizeof(double)) + BINS * sizeof(double);
 }
 
 static scratch carve(void *p, uint32_t vocab) {
@@ -139,8 +140,8 @@ static void penalise(const och_sampler_params *p, float *z, uint32_t *count, uin
 
 /* ---- candidates ---- */
 
-/* The greatest becomes 0, so that no temperature can overflow. What lies further off than a float reaches weighs 0 and ranks
- * with the lowest. */
+/* The greatest becomes 0, so that no temperature can overflow. What lies further off than a float reaches weighs 0 and
+ * ranks with the lowest. */
 static void scale_block(const float *restrict x, float top, float temperature, float *restrict z) {
     for (int i = 0; i < BLOCK; i++) {
         float v = (x[i] - top) / temperature;
@@ -167,7 +168,7 @@ static void scale_and_weigh(const scratch *s, const float *logits, uint32_t voca
         scale_block(x, top, temperature, z);
         weigh_block(z, s->w + at);
         memcpy(s->z + at, z, sizeof z);
-        for (uint32_t i = n; i < BLOCK; i++) s->w[at + i] = 0;
+        for (uint32_t i = n; i < BLOCK; i++) s->z[at + i] = -FLT_MAX, s->w[at + i] = 0;
     }
 }
 

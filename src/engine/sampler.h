@@ -43,8 +43,8 @@ OCH_WARN_UNUSED och_status och_sampler_validate(const och_sampler_params *p, och
 /* Bytes of scratch that och_sample needs for this vocabulary (64-byte alignment is enough). */
 size_t och_sampler_scratch_bytes(uint32_t vocab);
 
-/* logits f32[vocab], unchanged on return; history: the ids so far, oldest first (ids outside the vocabulary are skipped).
- * `position` names the draw: the index of the token in its sequence. params must be valid (checked: RANGE).
+/* logits f32[vocab], unchanged on return; history: the ids so far, oldest first (ids outside the vocabulary are
+ * skipped). `position` names the draw: the index of the token in its sequence. params must be valid (checked: RANGE).
  * CORRUPT: a logit is NaN or infinite (the message names the first); *out_id is then 0. Computed in float32 with a
  * double sum and an exp of its own (relative error below 3e-7), so that a draw does not depend on the C library. */
 OCH_WARN_UNUSED och_status och_sample(const och_sampler_params *p, const float *logits, uint32_t vocab,

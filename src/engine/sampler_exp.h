@@ -6,9 +6,9 @@
 
 #include <stdint.h>
 
-/* exp(x) for x <= 0: 2^n * exp(r), |r| <= ln(2)/2, a Taylor polynomial of degree 7 (remainder below 6e-9) and
- * ln 2 in two parts (Cody and Waite, "Software Manual for the Elementary Functions", 1980, chapter 6). 0 below -87. Relative error below
- * 3e-7; the same bits on every machine, and plain enough to be turned into vector code. */
+/* exp(x) for x <= 0: 2^n * exp(r), |r| <= ln(2)/2, a Taylor polynomial of degree 7 (remainder below 6e-9) and ln 2 in
+ * two parts (Cody and Waite, "Software Manual for the Elementary Functions", 1980, chapter 6). 0 below -87. Relative
+ * error below 3e-7; the same bits on every machine, and plain enough to be turned into vector code. */
 static inline float och_exp_neg(float x) {
     float m = x * 0x1.715476p+0f + 12582912.0f; /* 1.5 * 2^23: rounds to an integer in the low bits */
     float n = m - 12582912.0f;

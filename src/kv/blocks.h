@@ -1,9 +1,9 @@
 /* State blocks: a pool of block ids with reference counts, and the tables by which sequences name them. No device
  * memory and no device is known here; a block id becomes an address in the op that reads it.
  *
- * Ids are 0 .. n_blocks-1. Whoever holds an id in a table (or in the prefix index) holds one reference. A block with more
- * than one reference is read-only: reserve gives the writer a fresh one and a copy order. Nothing allocates memory after
- * create, so a step never does. Not thread-safe: one scheduler owns a pool. */
+ * Ids are 0 .. n_blocks-1. Whoever holds an id in a table (or in the prefix index) holds one reference. A block with
+ * more than one reference is read-only: reserve gives the writer a fresh one and a copy order. Nothing allocates
+ * memory after create, so a step never does. Not thread-safe: one scheduler owns a pool. */
 #ifndef OCH_KV_BLOCKS_H
 #define OCH_KV_BLOCKS_H
 
@@ -33,8 +33,8 @@ uint32_t och_kv_pool_free(const och_kv_pool *pool);
 uint32_t och_kv_pool_peak(const och_kv_pool *pool);     /* most blocks in use at once since create */
 uint64_t och_kv_pool_refs_sum(const och_kv_pool *pool); /* all references, for checks */
 
-/* Called when a pool runs dry: frees at least one block that nobody but the callee references and returns true, or false.
- * The prefix index registers itself here; NULL takes it away. */
+/* Called when a pool runs dry: frees at least one block that nobody but the callee references and returns true, or
+ * false. The prefix index registers itself here; NULL takes it away. */
 typedef bool (*och_kv_evict_fn)(void *user);
 void och_kv_pool_set_evict(och_kv_pool *pool, och_kv_evict_fn fn, void *user);
 /* Evicts until n_blocks are free; false when that many cannot be had. */
@@ -65,20 +65,20 @@ uint32_t och_kv_table_len(const och_kv_group_desc *g);
 
 typedef struct och_kv_seq och_kv_seq;
 
-/* Device work that a reserve asks for: copy all bytes of block src to block dst of that group, before the step writes. */
+/* Device work that a reserve asks for: copy block src to block dst of that group, whole, before the step writes. */
 typedef struct och_kv_copy {
     uint32_t group;
     int32_t src, dst;
 } och_kv_copy;
 
-/* One table a group, filled with OCH_KV_NONE. pools[g] serves group g (one pool may serve several groups whose blocks have
- * the same size). groups and pools are copied; 1 to 16 groups. */
+/* One table a group, filled with OCH_KV_NONE. pools[g] serves group g (one pool may serve several groups whose blocks
+ * have the same size). groups and pools are copied; 1 to 16 groups. */
 OCH_WARN_UNUSED och_status och_kv_seq_create(const och_kv_group_desc *groups, och_kv_pool *const *pools,
                                              uint32_t n_groups, och_kv_seq **out_seq, och_err *err);
 void och_kv_seq_destroy(och_kv_seq *seq); /* releases its blocks; NULL is fine */
 
-/* A sequence with the same contents; every block is shared. What `seq` had reserved and not committed is void afterwards
- * (its last block is shared now) and is not carried over: reserve again before the next step. */
+/* A sequence with the same contents; every block is shared. What `seq` had reserved and not committed is void
+ * afterwards (its last block is shared now) and is not carried over: reserve again before the next step. */
 OCH_WARN_UNUSED och_status och_kv_seq_fork(och_kv_seq *seq, och_kv_seq **out_seq, och_err *err);
 
 /* Copies that one reserve can ask for at most: one a group. */
@@ -96,15 +96,16 @@ OCH_WARN_UNUSED och_status och_kv_seq_reserve(och_kv_seq *seq, uint32_t n_new_to
 /* The step has written n tokens, all of them reserved. */
 OCH_WARN_UNUSED och_status och_kv_seq_commit(och_kv_seq *seq, uint32_t n_tokens, och_err *err);
 
-/* Drops positions from `length` on and releases blocks that hold nothing else. RANGE when length exceeds the present one
- * or when a ring has already given away what position `length` would attend to (reserving counts as overwriting); a SLOT group can only be truncated
- * to 0 (it has no history) or to the present length. Nothing changes on error. */
+/* Drops positions from `length` on and releases blocks that hold nothing else. RANGE when length exceeds the present
+ * one or when a ring has already given away what position `length` would attend to (reserving counts as overwriting);
+ * a SLOT group can only be truncated to 0 (it has no history) or to the present length. Nothing changes on error. */
 OCH_WARN_UNUSED och_status och_kv_seq_truncate(och_kv_seq *seq, uint32_t length, och_err *err);
 
 /* Gives n full blocks whose contents are known (a prefix hit) to a sequence that is empty, whose length is then
  * n * block_tokens. On OK the references that the caller held pass to the sequence. Only for sequences of one PAGED
  * group; INVALID otherwise, RANGE beyond max_context. */
-OCH_WARN_UNUSED och_status och_kv_seq_adopt_take(och_kv_seq *seq, const int32_t *blocks, uint32_t n_blocks, och_err *err);
+OCH_WARN_UNUSED och_status och_kv_seq_adopt_take(och_kv_seq *seq, const int32_t *blocks, uint32_t n_blocks,
+                                                 och_err *err);
 
 uint32_t och_kv_seq_length(const och_kv_seq *seq);
 uint32_t och_kv_seq_groups(const och_kv_seq *seq);

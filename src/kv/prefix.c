@@ -14,8 +14,8 @@ typedef struct node {
     uint32_t children;
 } node;
 
-/* Unused nodes are chained through `chain`. A child is always touched before its parents, so that the oldest end of the list
- * holds leaves before the nodes they hang from. */
+/* Unused nodes are chained through `chain`. A child is always touched before its parents, so that the oldest end of
+ * the list holds leaves before the nodes they hang from. */
 struct och_kv_prefix {
     och_kv_pool *pool;
     uint32_t block_tokens, capacity, n_buckets;

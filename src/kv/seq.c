@@ -1,7 +1,8 @@
 /* Sequences: a table a group.
  *
- * A group's resident logical blocks are [first, end): PAGED keeps first at 0; RING loses its oldest block when a new one
- * takes its entry. The blocks that hold committed positions are [first, blocks(length)); those up to `end` are reserved. */
+ * A group's resident logical blocks are [first, end): PAGED keeps first at 0; RING loses its oldest block when a new
+ * one takes its entry. The blocks that hold committed positions are [first, blocks(length)); those up to `end` are
+ * reserved. */
 #include "kv/blocks.h"
 
 #include "base/alloc.h"
@@ -56,7 +57,8 @@ och_status och_kv_seq_create(const och_kv_group_desc *groups, och_kv_pool *const
     for (uint32_t i = 0; i < n_groups; i++) {
         uint32_t len = och_kv_table_len(&groups[i]);
         if (len == 0)
-            return och_err_set(err, OCH_RANGE, "state group %" PRIu32 ": expected a known kind and sizes above 0, found "
+            return och_err_set(err, OCH_RANGE,
+                               "state group %" PRIu32 ": expected a known kind and sizes above 0, found "
                                "kind %d, block of %" PRIu32 ", window %" PRIu32 ", step %" PRIu32 ", context %" PRIu32,
                                i, (int)groups[i].kind, groups[i].block_tokens, groups[i].window,
                                groups[i].max_step_tokens, groups[i].max_context);
@@ -142,11 +144,14 @@ static och_status check_reserve(const och_kv_seq *s, uint32_t n, uint32_t copies
     for (uint32_t i = 0; i < s->n_groups; i++) {
         const och_kv_group_desc *d = &s->groups[i].desc;
         if (n > d->max_context - s->length)
-            return och_err_set(err, OCH_RANGE, "sequence of %" PRIu32 " tokens: %" PRIu32 " more exceed the context of %"
-                               PRIu32, s->length, n, d->max_context);
+            return och_err_set(err, OCH_RANGE,
+                               "sequence of %" PRIu32 " tokens: %" PRIu32 " more exceed the context of %" PRIu32,
+                               s->length, n, d->max_context);
         if (d->kind == OCH_KV_RING && n > d->max_step_tokens)
-            return och_err_set(err, OCH_RANGE, "state group %" PRIu32 ": a step of %" PRIu32 " tokens exceeds the %" PRIu32
-                               " that its ring was made for", i, n, d->max_step_tokens);
+            return och_err_set(err, OCH_RANGE,
+                               "state group %" PRIu32 ": a step of %" PRIu32 " tokens exceeds the %" PRIu32
+                               " that its ring was made for",
+                               i, n, d->max_step_tokens);
     }
     if (copies_cap < s->n_groups)
         return och_err_set(err, OCH_RANGE, "reserve: expected room for %" PRIu32 " copy orders, found %" PRIu32,
@@ -202,7 +207,8 @@ och_status och_kv_seq_reserve(och_kv_seq *s, uint32_t n, och_kv_copy *copies, ui
 
 och_status och_kv_seq_commit(och_kv_seq *s, uint32_t n, och_err *err) {
     if (n > s->reserved - s->length)
-        return och_err_set(err, OCH_RANGE, "commit: expected at most the %" PRIu32 " tokens that are reserved, found %" PRIu32,
+        return och_err_set(err, OCH_RANGE,
+                           "commit: expected at most the %" PRIu32 " tokens that are reserved, found %" PRIu32,
                            s->reserved - s->length, n);
     s->length += n;
     return OCH_OK;
@@ -210,8 +216,8 @@ och_status och_kv_seq_commit(och_kv_seq *s, uint32_t n, och_err *err) {
 
 och_status och_kv_seq_truncate(och_kv_seq *s, uint32_t length, och_err *err) {
     if (length > s->length)
-        return och_err_set(err, OCH_RANGE, "truncate: expected at most the length %" PRIu32 ", found %" PRIu32, s->length,
-                           length);
+        return och_err_set(err, OCH_RANGE, "truncate: expected at most the length %" PRIu32 ", found %" PRIu32,
+                           s->length, length);
     for (uint32_t i = 0; i < s->n_groups; i++) {
         const group *g = &s->groups[i];
         if (g->desc.kind == OCH_KV_SLOT && length != 0 && length != s->length)
@@ -220,8 +226,10 @@ och_status och_kv_seq_truncate(och_kv_seq *s, uint32_t length, och_err *err) {
         if (g->desc.kind != OCH_KV_RING || length == 0) continue;
         uint32_t attends = length >= g->desc.window ? length - g->desc.window + 1 : 0;
         if (och_kv_seq_oldest(s, i) > attends)
-            return och_err_set(err, OCH_RANGE, "truncate to %" PRIu32 ": state group %" PRIu32 " needs position %" PRIu32
-                               " and its ring begins at %" PRIu32, length, i, attends, och_kv_seq_oldest(s, i));
+            return och_err_set(err, OCH_RANGE,
+                               "truncate to %" PRIu32 ": state group %" PRIu32 " needs position %" PRIu32
+                               " and its ring begins at %" PRIu32,
+                               length, i, attends, och_kv_seq_oldest(s, i));
     }
     s->length = s->reserved = length;
     for (uint32_t i = 0; i < s->n_groups; i++) {
@@ -242,8 +250,9 @@ och_status och_kv_seq_adopt_take(och_kv_seq *s, const int32_t *blocks, uint32_t 
         return och_err_set(err, OCH_INVALID, "adopting blocks: expected an empty sequence of one paged group, found %"
                            PRIu32 " groups and %" PRIu32 " tokens", s->n_groups, s->length);
     if ((uint64_t)n_blocks * g->desc.block_tokens > g->desc.max_context)
-        return och_err_set(err, OCH_RANGE, "adopting %" PRIu32 " blocks of %" PRIu32 " tokens: the context has %" PRIu32,
-                           n_blocks, g->desc.block_tokens, g->desc.max_context);
+        return och_err_set(err, OCH_RANGE,
+                           "adopting %" PRIu32 " blocks of %" PRIu32 " tokens: the context has %" PRIu32, n_blocks,
+                           g->desc.block_tokens, g->desc.max_context);
     for (uint32_t i = 0; i < n_blocks; i++) g->table[i] = blocks[i];
     g->end = n_blocks;
     s->length = s->reserved = n_blocks * g->desc.block_tokens;

@@ -1,6 +1,6 @@
 /* Which backend does what with which weight format: one table (capability.def), read by dispatch, by `inspect` and by
- * the tests that hold the op layer's predicates equal to it. Backends and targets are strings: a row is data, and no code
- * path here knows a device by name. */
+ * the tests that hold the op layer's predicates equal to it. Backends and targets are strings: a row is data, and no
+ * code path here knows a device by name. */
 #ifndef OCH_QUANT_CAPABILITY_H
 #define OCH_QUANT_CAPABILITY_H
 
@@ -24,8 +24,8 @@ typedef struct och_capability_row {
     const char *message;  /* "" unless REJECT: what would help */
 } och_capability_row;
 
-/* Never NULL: the most specific row wins (backend, then target, op and dtype count), and a pair that no row names is the
- * table's last row, a REJECT. target may be NULL or "" for a backend that has none. */
+/* Never NULL: the most specific row wins (backend, then target, op and dtype count), and a pair that no row names is
+ * the table's last row, a REJECT. target may be NULL or "" for a backend that has none. */
 const och_capability_row *och_capability(const char *backend, const char *target, och_dtype dtype, const char *op);
 
 /* OK unless rejected; then UNSUPPORTED with a message that names op, dtype, backend and target and says what would

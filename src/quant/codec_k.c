@@ -80,9 +80,9 @@ void och_q6_k_decode(const uint8_t *src, float *dst, uint64_t n) {
 
 /* ---- encode ---- */
 
-/* Fits one block with minima: n_sub sub-blocks, codes 0..top, integer scales and minima 0..sub_top. Fills q[256] and the
- * sub-scales, and stores d and dmin. A sub-block whose values are all positive gets minimum 0: a minimum is only ever
- * subtracted. */
+/* Fits one block with minima: n_sub sub-blocks, codes 0..top, integer scales and minima 0..sub_top. Fills q[256] and
+ * the sub-scales, and stores d and dmin. A sub-block whose values are all positive gets minimum 0: a minimum is only
+ * ever subtracted. */
 static void fit_min(const float *x, int n_sub, int top, int sub_top, uint8_t *d_at, uint8_t *dmin_at, uint8_t *sc,
                     uint8_t *mn, uint8_t q[256]) {
     int len = 256 / n_sub;

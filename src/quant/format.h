@@ -76,9 +76,9 @@ bool och_act_row_bytes(och_act_format a, uint64_t n, uint64_t *out_bytes);
  * a breach aborts rather than reading past the end. */
 void och_format_decode_row(och_dtype t, const void *src, float *dst, uint64_t n_elems);
 
-/* Quantises a row: nearest code under absolute-maximum or min/max scales, K formats with quantised sub-scales. Sound, not
- * the best search. UNSUPPORTED for a dtype without a row, RANGE for a partial block or for an input that is not finite
- * or overflows the scale (the message names the index); dst is then unspecified. */
+/* Quantises a row: nearest code under absolute-maximum or min/max scales, K formats with quantised sub-scales. Sound,
+ * not the best search. UNSUPPORTED for a dtype without a row, RANGE for a partial block or for an input that is not
+ * finite or overflows the scale (the message names the index); dst is then unspecified. */
 OCH_WARN_UNUSED och_status och_format_encode_row(och_dtype t, const float *src, void *dst, uint64_t n_elems,
                                                  och_err *err);
 

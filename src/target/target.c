@@ -14,22 +14,72 @@
 #define OP(x) OCH_##x
 
 static const och_target targets[] = {
-#define OCH_TARGET(name, family, products, vendor, generic, apu, wave, waves, lds_wg, lds_unit, lds_cus, v32, v64, vmax,   \
-                   agprs, unified, sgprs, waves_simd, simds, matrix, types, matrix_waves, ops, fp8, xnack, sramecc,        \
-                   generic_target, clang_min, clang_removed, v6)                                                           \
-    {name,    family,     products, OCH_VENDOR_##vendor, generic, OCH_##apu, wave,         waves,     lds_wg,              \
-     lds_unit, lds_cus,   v32,      v64,                 vmax,    agprs,     unified,      sgprs,     waves_simd,          \
-     simds,   OCH_MATRIX_##matrix,  types,               matrix_waves, ops,  OCH_FP8_##fp8, xnack,    sramecc,             \
-     generic_target, clang_min, clang_removed, v6},
+#define OCH_TARGET(name, family, products, vendor, generic, apu, wave, waves, lds_wg, lds_unit, lds_cus, v32, v64,     \
+                   vmax, agprs, unified, sgprs, waves_simd, simds, matrix, types, matrix_waves, ops, fp8, xnack,       \
+                   sramecc, generic_target, clang_min, clang_removed, v6)                                              \
+    {name,                                                                                                             \
+     family,                                                                                                           \
+     products,                                                                                                         \
+     OCH_VENDOR_##vendor,                                                                                              \
+     generic,                                                                                                          \
+     OCH_##apu,                                                                                                        \
+     wave,                                                                                                             \
+     waves,                                                                                                            \
+     lds_wg,                                                                                                           \
+     lds_unit,                                                                                                         \
+     lds_cus,                                                                                                          \
+     v32,                                                                                                              \
+     v64,                                                                                                              \
+     vmax,                                                                                                             \
+     agprs,                                                                                                            \
+     unified,                                                                                                          \
+     sgprs,                                                                                                            \
+     waves_simd,                                                                                                       \
+     simds,                                                                                                            \
+     OCH_MATRIX_##matrix,                                                                                              \
+     types,                                                                                                            \
+     matrix_waves,                                                                                                     \
+     ops,                                                                                                              \
+     OCH_FP8_##fp8,                                                                                                    \
+     xnack,                                                                                                            \
+     sramecc,                                                                                                          \
+     generic_target,                                                                                                   \
+     clang_min,                                                                                                        \
+     clang_removed,                                                                                                    \
+     v6},
 #include "target/targets.def"
 #undef OCH_TARGET
 };
 
 static const och_board boards[] = {
-#define OCH_BOARD(name, arch, vendor, cus, mps, mhz, memory, bus, bytes, gbps, fp32, fp16, bf16, fp8, int8, int4, fp4, l2, \
-                  mall, integrated, managed, concurrent, pageable, wave, devices, notes)                                   \
-    {name, arch, OCH_VENDOR_##vendor, cus, mps, mhz, memory, bus, bytes, gbps, fp32, fp16, bf16, fp8, int8, int4, fp4, l2, \
-     mall, OCH_##integrated, OCH_##managed, OCH_##concurrent, OCH_##pageable, wave, devices, notes},
+#define OCH_BOARD(name, arch, vendor, cus, mps, mhz, memory, bus, bytes, gbps, fp32, fp16, bf16, fp8, int8, int4, fp4, \
+                  l2, mall, integrated, managed, concurrent, pageable, wave, devices, notes)                           \
+    {name,                                                                                                             \
+     arch,                                                                                                             \
+     OCH_VENDOR_##vendor,                                                                                              \
+     cus,                                                                                                              \
+     mps,                                                                                                              \
+     mhz,                                                                                                              \
+     memory,                                                                                                           \
+     bus,                                                                                                              \
+     bytes,                                                                                                            \
+     gbps,                                                                                                             \
+     fp32,                                                                                                             \
+     fp16,                                                                                                             \
+     bf16,                                                                                                             \
+     fp8,                                                                                                              \
+     int8,                                                                                                             \
+     int4,                                                                                                             \
+     fp4,                                                                                                              \
+     l2,                                                                                                               \
+     mall,                                                                                                             \
+     OCH_##integrated,                                                                                                 \
+     OCH_##managed,                                                                                                    \
+     OCH_##concurrent,                                                                                                 \
+     OCH_##pageable,                                                                                                   \
+     wave,                                                                                                             \
+     devices,                                                                                                          \
+     notes},
 #include "target/boards.def"
 #undef OCH_BOARD
 };
@@ -101,8 +151,10 @@ och_status och_target_find(const char *name, och_target_id *out_id, och_err *err
         if (n == 8 && !memcmp(at, "sramecc", 7)) f = &id.sramecc, has = id.target->sramecc;
         if (n == 6 && !memcmp(at, "xnack", 5)) f = &id.xnack, has = id.target->xnack;
         if (!f || (at[n - 1] != '+' && at[n - 1] != '-'))
-            return och_err_set(err, OCH_INVALID, "target \"%.60s\": expected sramecc+, sramecc-, xnack+ or xnack-, found "
-                               "\"%.*s\"", name, (int)OCH_MIN(n, 40), at);
+            return och_err_set(err, OCH_INVALID,
+                               "target \"%.60s\": expected sramecc+, sramecc-, xnack+ or xnack-, found "
+                               "\"%.*s\"",
+                               name, (int)OCH_MIN(n, 40), at);
         if (!has)
             return och_err_set(err, OCH_INVALID, "target \"%.60s\": %s has no feature %.*s", name, id.target->name,
                                (int)n - 1, at);

@@ -1,5 +1,6 @@
 /* Targets and boards as rows (targets.def, boards.def). A target is named whole: base name and features, as in
- * "gfx942:sramecc+:xnack-". Nothing falls back to a neighbour's row: an unknown name is an error that lists the known. */
+ * "gfx942:sramecc+:xnack-". Nothing falls back to a neighbour's row: an unknown name is an error that lists the known.
+ */
 #ifndef OCH_TARGET_TARGET_H
 #define OCH_TARGET_TARGET_H
 
@@ -14,8 +15,8 @@
 /* A figure that does not apply to this target (wave32 registers of a wave64-only target). Printed "-". */
 #define OCH_NOT_APPLICABLE (-2)
 
-/* IF_XNACK: yes where the process runs with XNACK on and the kernel has HMM, no otherwise. MAYBE: not known, or boards of
- * both kinds exist. */
+/* IF_XNACK: yes where the process runs with XNACK on and the kernel has HMM, no otherwise. MAYBE: not known, or boards
+ * of both kinds exist. */
 typedef enum och_tri { OCH_NO = 0, OCH_YES = 1, OCH_IF_XNACK = 2, OCH_MAYBE = -1 } och_tri;
 
 typedef enum och_vendor { OCH_VENDOR_AMD, OCH_VENDOR_NVIDIA } och_vendor;
@@ -153,8 +154,8 @@ typedef struct och_board {
     const char *notes;       /* what qualifies the figures; "" for none */
 } och_board;
 
-/* By name (case-insensitive; a unique part of one suffices) or by target name (the first board of that target). NULL when
- * nothing, or more than one name, fits. */
+/* By name (case-insensitive; a unique part of one suffices) or by target name (the first board of that target). NULL
+ * when nothing, or more than one name, fits. */
 const och_board *och_board_find(const char *name);
 const och_board *och_board_at(size_t i);
 size_t och_board_count(void);

@@ -1,5 +1,5 @@
-/* State blocks. The oracle is a simulated memory: every test writes what it means into numbered blocks through the table,
- * carries out the copy orders, and reads every resident position of every sequence back. */
+/* State blocks. The oracle is a simulated memory: every test writes what it means into numbered blocks through the
+ * table, carries out the copy orders, and reads every resident position of every sequence back. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -542,7 +542,8 @@ static void a_dry_pool_takes_from_the_index(void **s) {
     assert_int_equal(och_kv_prefix_insert(x, tokens, 8, och_kv_seq_table(a, 0, &len)), 4);
     och_kv_seq_destroy(a);
     assert_int_equal(och_kv_pool_free(p), 0);
-    /* the same prompt but for its last token: three blocks come back, the rest is computed in a block that is evicted */
+    /* the same prompt but for its last token: three blocks come back, the rest is computed in a block that is evicted
+     * */
     tokens[7] = 9;
     assert_int_equal(och_kv_prefix_lookup(x, tokens, 8, got, 4), 3);
     assert_int_equal(got[2], third);

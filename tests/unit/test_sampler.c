@@ -49,7 +49,8 @@ static void philox_known_answers(void **s) {
     uint64_t position = (uint64_t)0x85A308D3 << 32 | 0x243F6A88, seed = (uint64_t)0x299F31D0 << 32 | 0xA4093822;
     uint32_t counter[4] = {0x243F6A88, 0x85A308D3, 7, 0}, out[4];
     och_philox4x32(counter, v[2] + 4, out);
-    assert_true(och_rng_uniform(seed, position, 7) == (double)(((uint64_t)out[0] << 32 | out[1]) >> 11) / 9007199254740992.0);
+    assert_true(och_rng_uniform(seed, position, 7) ==
+                (double)(((uint64_t)out[0] << 32 | out[1]) >> 11) / 9007199254740992.0);
     for (uint64_t i = 0; i < 10000; i++) {
         double u = och_rng_uniform(3, i, 0);
         assert_true(u >= 0 && u < 1);
@@ -70,7 +71,8 @@ static void greedy_takes_the_lowest_of_ties(void **s) {
             assert_int_equal(sample(&p, x, n, 0), at);
         }
     }
-    const float zeros[] = {-1, -0.0f, 0.0f, -0.0f}, maxes[] = {-FLT_MAX, FLT_MAX, FLT_MAX}, low[] = {-FLT_MAX, -FLT_MAX};
+    const float zeros[] = {-1, -0.0f, 0.0f, -0.0f}, maxes[] = {-FLT_MAX, FLT_MAX, FLT_MAX},
+                low[] = {-FLT_MAX, -FLT_MAX};
     assert_int_equal(sample(&p, zeros, 4, 0), 1); /* -0 equals +0 */
     assert_int_equal(sample(&p, maxes, 3, 0), 1);
     assert_int_equal(sample(&p, low, 2, 0), 0);

@@ -1,5 +1,5 @@
-/* Target and board tables. Every row is held to the facts as they were collected (target_facts.tsv, board_facts.tsv, in the
- * collector's own notation, read here column by column). */
+/* Target and board tables. Every row is held to the facts as they were collected (target_facts.tsv, board_facts.tsv,
+ * in the collector's own notation, read here column by column). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -220,8 +220,9 @@ static void rows_by_hand(void **s) {
     (void)s;
     och_target_id id;
     assert_int_equal(och_target_find("gfx942", &id, NULL), OCH_OK);
-    assert_true(id.target->fp8 == OCH_FP8_FNUZ && id.target->matrix == OCH_MATRIX_MFMA && id.target->wave_default == 64 &&
-                (id.target->matrix_types & OCH_MT_XF32) && id.target->apu == OCH_MAYBE);
+    assert_true(id.target->fp8 == OCH_FP8_FNUZ && id.target->matrix == OCH_MATRIX_MFMA &&
+                id.target->wave_default == 64 && (id.target->matrix_types & OCH_MT_XF32) &&
+                id.target->apu == OCH_MAYBE);
     assert_int_equal(och_target_find("gfx950", &id, NULL), OCH_OK);
     assert_true(id.target->fp8 == OCH_FP8_OCP && id.target->lds_workgroup_bytes == 160 * 1024 &&
                 !(id.target->matrix_types & OCH_MT_XF32));
@@ -279,11 +280,13 @@ static void whole_names(void **s) {
         assert_string_equal(id.name, good[i].canonical);
         assert_true(id.sramecc == good[i].sramecc && id.xnack == good[i].xnack);
     }
-    static const struct { const char *in, *message; } bad[] = {
+    static const struct { const char *in, *message;
+    } bad[] = {
         {"gfx942:", "target \"gfx942:\": expected sramecc+, sramecc-, xnack+ or xnack-, found \"\""},
         {"gfx942:xnack", "target \"gfx942:xnack\": expected sramecc+, sramecc-, xnack+ or xnack-, found \"xnack\""},
         {"gfx942:xnack*", "target \"gfx942:xnack*\": expected sramecc+, sramecc-, xnack+ or xnack-, found \"xnack*\""},
-        {"gfx942:tgsplit+", "target \"gfx942:tgsplit+\": expected sramecc+, sramecc-, xnack+ or xnack-, found \"tgsplit+\""},
+        {"gfx942:tgsplit+",
+         "target \"gfx942:tgsplit+\": expected sramecc+, sramecc-, xnack+ or xnack-, found \"tgsplit+\""},
         {"gfx942:xnack+:xnack+", "target \"gfx942:xnack+:xnack+\": feature xnack is given twice"},
         {"gfx1100:xnack+", "target \"gfx1100:xnack+\": gfx1100 has no feature xnack"},
         {"gfx900:sramecc-", "target \"gfx900:sramecc-\": gfx900 has no feature sramecc"},
