@@ -5,7 +5,11 @@
  * happens when a plan is built, never inside a step, and only OCH_UNSUPPORTED lets the registry try the next provider.
  *
  * Shapes: operands are matrices [rows, cols], row-major; a row of `cols` elements starts every `row_bytes` bytes.
- * Activations are float32. Token-parallel operands have one row a token of the step. */
+ * Activations are float32. Token-parallel operands have one row a token of the step.
+ *
+ * Ids are data and are looked at when an op runs. Those that the scheduler makes (slots, tables, seqs, positions, rows)
+ * are checked by the reference (OCH_RANGE), and a faster provider may trust them; EMBED's come from outside and are checked
+ * by every provider. */
 #ifndef OCH_OP_OP_H
 #define OCH_OP_OP_H
 

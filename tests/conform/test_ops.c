@@ -4,6 +4,7 @@
 #include "conform/support/op_rig.h"
 #include "conform/support/ops_attention.h"
 #include "conform/support/ops_basic.h"
+#include "conform/support/ops_fused.h"
 #include "conform/support/ops_linear.h"
 
 #include <sys/wait.h>
@@ -13,26 +14,29 @@ typedef struct group {
     const char *name;
     void (*run)(rig *r);                 /* with two threads */
     void (*run_threads)(rig *r, rig *m); /* with one thread, and with several */
+    bool reference_only;
 } group;
 
 static const group groups[] = {
-    {"embed", embed_cases, NULL},
-    {"rms_norm", rms_norm_cases, NULL},
-    {"rope", rope_cases, NULL},
-    {"glu", glu_cases, NULL},
-    {"add", add_cases, NULL},
-    {"gather", gather_cases, NULL},
-    {"basic rows", NULL, basic_rows_alone},
-    {"linear formats", linear_formats, NULL},
-    {"linear fused", linear_fused, NULL},
-    {"linear rows", linear_rows, NULL},
-    {"linear threads", NULL, linear_threads},
-    {"kv_write", kv_write_cases, NULL},
-    {"qkv_post", qkv_post_cases, NULL},
-    {"attention", attention_cases, NULL},
-    {"attention rows", attention_rows, NULL},
-    {"attention threads", NULL, attention_threads},
-    {"attention bad ids", attention_bad_ids, NULL},
+    {"embed", embed_cases, NULL, false},
+    {"rms_norm", rms_norm_cases, NULL, false},
+    {"rope", rope_cases, NULL, false},
+    {"glu", glu_cases, NULL, false},
+    {"add", add_cases, NULL, false},
+    {"gather", gather_cases, NULL, false},
+    {"basic rows", NULL, basic_rows_alone, false},
+    {"linear formats", linear_formats, NULL, false},
+    {"linear fused", linear_fused, NULL, false},
+    {"linear rows", linear_rows, NULL, false},
+    {"linear threads", NULL, linear_threads, false},
+    {"kv_write", kv_write_cases, NULL, false},
+    {"qkv_post", qkv_post_cases, NULL, false},
+    {"attention", attention_cases, NULL, false},
+    {"attention rows", attention_rows, NULL, false},
+    {"attention threads", NULL, attention_threads, false},
+    {"fused linear", fused_linear, NULL, true},
+    {"fused qkv_post", fused_qkv_post, NULL, true},
+    {"attention bad ids", attention_bad_ids, NULL, true},
 };
 enum { N_GROUPS = sizeof groups / sizeof groups[0] };
 
@@ -140,6 +144,7 @@ int main(int argc, char **argv) {
     }
     for (int g = 0; g < N_GROUPS; g++)
         for (int s = 0; s < n_subjects; s++) {
+            if (groups[g].reference_only && !is_reference(&subjects[s])) continue;
             jobs[n] = (job){&groups[g], &subjects[s]};
             snprintf(names[n], sizeof names[n], "%s:%s", groups[g].name, subjects[s].label);
             if (argc > 1 && !strstr(names[n], argv[1])) continue;

@@ -98,7 +98,7 @@ static void embed_cases(rig *r) {
 
 /* ---- RMS_NORM ---- */
 
-#define NORM_RELATIVE 3e-6 /* of the largest element of a group */
+#define NORM_RELATIVE 1e-6 /* of the largest element of a group */
 
 static void rms_norm_cases(rig *r) {
     /* x = (3, 4): mean square 12.5, 1/sqrt = 0.28284271; w = (2, -1), then 1 + w = (3, 0) */
@@ -207,7 +207,7 @@ static void rope_cases(rig *r) {
 
 /* ---- GLU ---- */
 
-#define GLU_RELATIVE 3e-6 /* of gate * up */
+#define GLU_RELATIVE 1.5e-6 /* of gate * up */
 
 static void glu_cases(rig *r) {
     /* silu(0) = 0, silu(2) = 2/(1+e^-2) = 1.76159416, silu(-100) = 0;
