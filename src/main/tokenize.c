@@ -22,8 +22,9 @@ static och_status open_tok(const char *path, och_tok **out_tok, och_err *err) {
         och_status st = och_strbuf_status(&json, err);
         if (st == OCH_OK) st = och_strbuf_status(&config, err);
         if (st == OCH_OK)
-            st = och_tok_open_json(och_strbuf_str(&json), stat(och_strbuf_str(&config), &sb) == 0 ? och_strbuf_str(&config) : NULL,
-                                   out_tok, err);
+            st = och_tok_open_json(och_strbuf_str(&json),
+                                   stat(och_strbuf_str(&config), &sb) == 0 ? och_strbuf_str(&config) : NULL, out_tok,
+                                   err);
         och_strbuf_deinit(&json);
         och_strbuf_deinit(&config);
         return st;
@@ -38,7 +39,9 @@ static och_status open_tok(const char *path, och_tok **out_tok, och_err *err) {
 
 static och_status read_all(const char *path, och_strbuf *out, och_err *err) {
     FILE *f = path ? fopen(path, "rb") : stdin;
-    if (!f) return och_err_set_native(err, OCH_IO, errno, "%s: expected a file that can be read, found: %s", path, strerror(errno));
+    if (!f)
+        return och_err_set_native(err, OCH_IO, errno, "%s: expected a file that can be read, found: %s", path,
+                                  strerror(errno));
     char buf[65536];
     size_t n;
     while ((n = fread(buf, 1, sizeof buf, f)) > 0) och_strbuf_append(out, buf, n);
@@ -99,7 +102,8 @@ static void print_ids(const och_tok *tok, const och_tok_ids *ids, bool json, boo
 static const och_usage usage = {
     .command = "tokenize",
     .synopsis = "MODEL [TEXT] [options]",
-    .about = "Prints the ids of TEXT, of a file, or of standard input. MODEL is a GGUF file, a folder with a tokenizer.json, that\n"
+    .about = "Prints the ids of TEXT, of a file, or of standard input. MODEL is a GGUF file, a folder with a "
+             "tokenizer.json, that\n"
              "file itself, or a known model's name.\n",
     .examples = "  ochre tokenize smollm2 \"Hello, world\"\n"
                 "  ochre tokenize smollm2 --file notes.txt --json\n"
@@ -110,13 +114,24 @@ int och_cmd_tokenize(int argc, char **argv) {
     const char *file = NULL;
     bool json = false, pieces = false, no_special = false, no_parse = false, decode = false, count = false;
     const och_opt opts[] = {
-        {.name = "file", .letter = 'f', .kind = OCH_OPT_STR, .out = &file, .arg = "PATH", .doc = "read the text from a file"},
+        {.name = "file",
+         .letter = 'f',
+         .kind = OCH_OPT_STR,
+         .out = &file,
+         .arg = "PATH",
+         .doc = "read the text from a file"},
         {.name = "json", .kind = OCH_OPT_FLAG, .out = &json, .doc = "print an object with ids and pieces"},
         {.name = "pieces", .kind = OCH_OPT_FLAG, .out = &pieces, .doc = "print a line a token, with its text"},
         {.name = "count", .kind = OCH_OPT_FLAG, .out = &count, .doc = "print the number of tokens alone"},
         {.name = "no-special", .kind = OCH_OPT_FLAG, .out = &no_special, .doc = "add neither a begin nor an end token"},
-        {.name = "no-parse-special", .kind = OCH_OPT_FLAG, .out = &no_parse, .doc = "take special tokens in the text as plain text"},
-        {.name = "decode", .kind = OCH_OPT_FLAG, .out = &decode, .doc = "take the text as ids and print what they spell"},
+        {.name = "no-parse-special",
+         .kind = OCH_OPT_FLAG,
+         .out = &no_parse,
+         .doc = "take special tokens in the text as plain text"},
+        {.name = "decode",
+         .kind = OCH_OPT_FLAG,
+         .out = &decode,
+         .doc = "take the text as ids and print what they spell"},
     };
     const char *args[2] = {NULL, NULL};
     int n_args = 0;

@@ -25,8 +25,8 @@ static uint32_t score_key(float score) {
 }
 
 /* The merge of two neighbours: false when there is none. */
-static bool pair(const och_tok *t, const char *text, const och_tok_symbol *l, const och_tok_symbol *r, uint32_t *out_rank,
-                 int32_t *out_id) {
+static bool pair(const och_tok *t, const char *text, const och_tok_symbol *l, const och_tok_symbol *r,
+                 uint32_t *out_rank, int32_t *out_id) {
     if (!t->score) {
         if (l->id < 0 || r->id < 0) return false;
         const och_tok_merge *m = och_tok_merge_find(t, l->id, r->id);
@@ -199,7 +199,8 @@ static och_status put_unused(const och_tok *t, och_tok_bpe *b, const char *text,
             void *p = b->stack;
             OCH_TRY(och_tok_grow(&p, &b->stack_capacity, n + 1, sizeof *b->stack, "merging", err));
             b->stack = p;
-            b->stack[n++] = (och_tok_symbol){.start = cur.start + (uint32_t)best, .len = cur.len - (uint32_t)best, .id = best_r};
+            b->stack[n++] =
+                (och_tok_symbol){.start = cur.start + (uint32_t)best, .len = cur.len - (uint32_t)best, .id = best_r};
             cur = (och_tok_symbol){.start = cur.start, .len = (uint32_t)best, .id = best_l};
             continue;
         }
@@ -217,7 +218,8 @@ static och_status sym_put(och_tok_bpe *b, size_t start, size_t len, int32_t id, 
         b->sym = p;
     }
     int32_t i = (int32_t)b->n_sym++;
-    b->sym[i] = (och_tok_symbol){.start = (uint32_t)start, .len = (uint32_t)len, .id = id, .prev = i - 1, .next = i + 1};
+    b->sym[i] =
+        (och_tok_symbol){.start = (uint32_t)start, .len = (uint32_t)len, .id = id, .prev = i - 1, .next = i + 1};
     return OCH_OK;
 }
 
@@ -230,7 +232,8 @@ static och_status run(const och_tok *t, och_tok_bpe *b, const char *text, och_to
     for (int32_t i = 0; i >= 0; i = b->sym[i].next) {
         och_tok_symbol s = b->sym[i];
         if (s.id >= 0 && t->has_unused && t->type[s.id] == OCH_TOK_UNUSED) OCH_TRY(put_unused(t, b, text, s, out, err));
-        else if (s.id >= 0) OCH_TRY(s.id == t->unk_fallback && !t->score ? put_unk(t, b, out, err) : put_id(b, s.id, out, err));
+        else if (s.id >= 0)
+            OCH_TRY(s.id == t->unk_fallback && !t->score ? put_unk(t, b, out, err) : put_id(b, s.id, out, err));
         else OCH_TRY(put_missing(t, b, (const unsigned char *)text + s.start, s.len, out, err));
     }
     b->n_sym = 0;
@@ -300,6 +303,7 @@ och_status och_tok_bpe_piece(const och_tok *t, och_tok_bpe *b, const char *text,
     b->n_sym = 0;
     b->last_unk = false;
     if (n == 0) return OCH_OK;
-    if (n > INT32_MAX) return och_err_set(err, OCH_RANGE, "a piece of text is %zu bytes, at most %d are allowed", n, INT32_MAX);
+    if (n > INT32_MAX)
+        return och_err_set(err, OCH_RANGE, "a piece of text is %zu bytes, at most %d are allowed", n, INT32_MAX);
     return t->byte_level ? piece_bytes(t, b, text, n, out, err) : piece_chars(t, b, text, n, out, err);
 }

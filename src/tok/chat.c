@@ -54,10 +54,12 @@ static bool is_role(const och_tok_turn *t, const char *role) { return strcmp(t->
 /* user, assistant, user, ... from `first` on. */
 static och_status alternate(const chat *c, size_t first) {
     for (size_t i = first; i < c->n; i++)
-        if (is_role(&c->turns[i], "user") != ((i - first) % 2 == 0) || (!is_role(&c->turns[i], "user") && !is_role(&c->turns[i], "assistant")))
-            return och_err_set(c->err, OCH_INVALID,
-                               "turn %zu is '%.32s': this model's template wants user and assistant in turn, from user on", i,
-                               c->turns[i].role);
+        if (is_role(&c->turns[i], "user") != ((i - first) % 2 == 0) ||
+            (!is_role(&c->turns[i], "user") && !is_role(&c->turns[i], "assistant")))
+            return och_err_set(
+                c->err, OCH_INVALID,
+                "turn %zu is '%.32s': this model's template wants user and assistant in turn, from user on", i,
+                c->turns[i].role);
     return OCH_OK;
 }
 
@@ -109,13 +111,15 @@ static void qwen3_answer(chat *c, size_t i, size_t last_query) {
 }
 
 static och_status chatml(chat *c) {
-    bool thinks = has(c->raw, "last_query_index"), trims = has(c->tight, "['content']|trim") || has(c->tight, "['content'].strip()");
+    bool thinks = has(c->raw, "last_query_index"),
+         trims = has(c->tight, "['content']|trim") || has(c->tight, "['content'].strip()");
     size_t last_query = c->n ? c->n - 1 : 0;
     if (thinks)
         for (size_t i = c->n; i-- > 0;) {
             const char *s = c->turns[i].content;
             size_t n = strlen(s);
-            bool response = strncmp(s, "<tool_response>", 15) == 0 && n >= 16 && strcmp(s + n - 16, "</tool_response>") == 0;
+            bool response =
+                strncmp(s, "<tool_response>", 15) == 0 && n >= 16 && strcmp(s + n - 16, "</tool_response>") == 0;
             if (is_role(&c->turns[i], "user") && !response) {
                 last_query = i;
                 break;
@@ -143,7 +147,9 @@ static och_status chatml(chat *c) {
         put_view(c, trims ? trim(c->turns[i].content) : whole(c->turns[i].content));
         put(c, "<|im_end|>\n");
     }
-    if (c->prompt) put(c, has(c->tight, "<|im_start|>assistant\\n<think>\\n'}}") ? "<|im_start|>assistant\n<think>\n" : "<|im_start|>assistant\n");
+    if (c->prompt)
+        put(c, has(c->tight, "<|im_start|>assistant\\n<think>\\n'}}") ? "<|im_start|>assistant\n<think>\n"
+                                                                      : "<|im_start|>assistant\n");
     return OCH_OK;
 }
 
@@ -154,7 +160,8 @@ static och_status llama3(chat *c) {
     if (dated) {
         /* a template that asks for today's date gets the one it falls back to: the same text every day */
         put(c, c->t->chat_bos);
-        put(c, "<|start_header_id|>system<|end_header_id|>\n\nCutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\n");
+        put(c, "<|start_header_id|>system<|end_header_id|>\n\nCutting Knowledge Date: December 2023\nToday Date: 26 "
+               "Jul 2024\n\n");
         if (c->n && is_role(&c->turns[0], "system")) put_view(c, trim(c->turns[i++].content));
         put(c, "<|eot_id|>");
     }
@@ -251,9 +258,11 @@ static och_status mistral(chat *c) {
     view open, close;
     size_t a = 0, n_answers = sizeof answers / sizeof *answers;
     while (a < n_answers && !has(c->tight, answers[a].spelled)) a++;
-    bool system_last = has(c->tight, "loop.lastandsystem_message"), system_first = has(c->tight, "loop.firstandsystem_message");
+    bool system_last = has(c->tight, "loop.lastandsystem_message"),
+         system_first = has(c->tight, "loop.firstandsystem_message");
     if (a == n_answers || !literal_with(c->tight, "[INST]", &open) || !literal_with(c->tight, "[/INST]", &close))
-        return och_err_set(c->err, OCH_UNSUPPORTED, "the chat template looks like Mistral's, but spells its turns in a way not known");
+        return och_err_set(c->err, OCH_UNSUPPORTED,
+                           "the chat template looks like Mistral's, but spells its turns in a way not known");
     size_t first = c->n && is_role(&c->turns[0], "system") ? 1 : 0;
     if (first && !system_first && !system_last)
         return och_err_set(c->err, OCH_INVALID, "turn 0 is 'system': this model's template allows no system turn");
@@ -341,7 +350,8 @@ static size_t family_of(const char *raw, const char *tight) {
     size_t n = sizeof families / sizeof *families;
     for (size_t i = 0; i < n; i++) {
         bool is = true;
-        for (size_t k = 0; k < 3 && families[i].with[k]; k++) is = is && (has(tight, families[i].with[k]) || has(raw, families[i].with[k]));
+        for (size_t k = 0; k < 3 && families[i].with[k]; k++)
+            is = is && (has(tight, families[i].with[k]) || has(raw, families[i].with[k]));
         for (size_t k = 0; k < 4 && families[i].without[k]; k++) is = is && !has(raw, families[i].without[k]);
         if (is) return i;
     }
@@ -373,7 +383,8 @@ och_status och_tok_chat(const och_tok *t, const och_tok_turn *turns, size_t n_tu
         if (i == n_families) {
             size_t start = strspn(t->chat, " \t\r\n"), len = strcspn(t->chat + start, "\r\n");
             st = och_err_set(err, OCH_UNSUPPORTED,
-                             "the chat template is of no known family (chatml, llama3, gemma, llama2, mistral, zephyr); it begins: %.*s",
+                             "the chat template is of no known family (chatml, llama3, gemma, llama2, mistral, "
+                             "zephyr); it begins: %.*s",
                              (int)(len > 160 ? 160 : len), t->chat + start);
         } else {
             chat c = {.t = t, .raw = t->chat, .tight = och_strbuf_str(&tight), .turns = turns, .n = n_turns,

@@ -32,7 +32,8 @@ static och_status plain(work *w, const char *text, size_t n, bool first, och_tok
         och_strbuf_append(&changed, " ", 1);
         och_strbuf_append(&changed, text, n);
     } else if (t->metaspace) {
-        bool prefix = t->metaspace_prefix == OCH_TOK_PREFIX_ALWAYS || (t->metaspace_prefix == OCH_TOK_PREFIX_FIRST && first);
+        bool prefix =
+            t->metaspace_prefix == OCH_TOK_PREFIX_ALWAYS || (t->metaspace_prefix == OCH_TOK_PREFIX_FIRST && first);
         if (prefix && text[0] != ' ' && (n < 3 || memcmp(text, OCH_TOK_SPACE, 3) != 0))
             och_strbuf_append(&changed, OCH_TOK_SPACE, 3);
         size_t done = 0;

@@ -73,11 +73,12 @@ static och_status load_merges(och_tok *t, const och_gguf *g, och_err *err) {
         if (!space || space + 1 == s + len) {
             char q[96];
             och_tok_quote(s, len, q, sizeof q);
-            return och_err_set(err, OCH_CORRUPT, KEY "merges: merge %llu is '%s', expected two tokens with a space between",
+            return och_err_set(err, OCH_CORRUPT,
+                               KEY "merges: merge %llu is '%s', expected two tokens with a space between",
                                (unsigned long long)i, q);
         }
-        och_status st = och_tok_merge_put(t, (size_t)i, s, (size_t)(space - s), space + 1, (size_t)(s + len - space - 1),
-                                          err);
+        och_status st =
+            och_tok_merge_put(t, (size_t)i, s, (size_t)(space - s), space + 1, (size_t)(s + len - space - 1), err);
         if (st != OCH_OK) return och_err_prefix(err, KEY "merges");
     }
     return OCH_OK;
@@ -91,7 +92,8 @@ static och_status load_id(const och_tok *t, const och_gguf *g, const char *key, 
         return OCH_OK;
     }
     if (v < 0 || v >= t->n)
-        return och_err_set(err, OCH_CORRUPT, "%s is %lld, expected an id below the vocabulary's %d", key, (long long)v, t->n);
+        return och_err_set(err, OCH_CORRUPT, "%s is %lld, expected an id below the vocabulary's %d", key, (long long)v,
+                           t->n);
     *inout_id = (int32_t)v;
     return OCH_OK;
 }
@@ -116,7 +118,8 @@ static och_status load(och_tok *t, const och_gguf *g, och_err *err) {
     if (!spm && strcmp(model, "gpt2") != 0) {
         const char *what = strcmp(model, "bert") == 0 ? " (WordPiece)" : strcmp(model, "t5") == 0 ? " (Unigram)" : "";
         return och_err_set(err, OCH_UNSUPPORTED,
-                           KEY "model is '%.64s'%s; known are: gpt2 (byte-level BPE), llama (SentencePiece BPE)", model, what);
+                           KEY "model is '%.64s'%s; known are: gpt2 (byte-level BPE), llama (SentencePiece BPE)", model,
+                           what);
     }
     t->byte_level = !spm;
     OCH_TRY(load_entries(t, g, spm, err));

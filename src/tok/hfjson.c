@@ -48,11 +48,12 @@ static och_status entry_put(loader *l, const char *where, const char *text, size
         return och_err_set(err, OCH_CORRUPT, "%s: token '%s' has id %lld, expected 0 to %zu", where, q, (long long)id,
                            l->n - 1);
     if (len > OCH_TOK_MAX_ENTRY)
-        return och_err_set(err, OCH_RANGE, "%s: token %lld is %zu bytes, at most %d are allowed", where, (long long)id, len,
-                           OCH_TOK_MAX_ENTRY);
+        return och_err_set(err, OCH_RANGE, "%s: token %lld is %zu bytes, at most %d are allowed", where, (long long)id,
+                           len, OCH_TOK_MAX_ENTRY);
     entry *e = &l->entries[id];
     if (e->text && (e->len != len || memcmp(e->text, text, len) != 0))
-        return och_err_set(err, OCH_CORRUPT, "%s: token '%s' has id %lld, which is another token's", where, q, (long long)id);
+        return och_err_set(err, OCH_CORRUPT, "%s: token '%s' has id %lld, which is another token's", where, q,
+                           (long long)id);
     *e = (entry){.text = text, .len = len};
     return OCH_OK;
 }
@@ -195,9 +196,10 @@ static och_status load_norm(och_tok *t, json_t *v, och_err *err) {
 
 /* -- pre-tokenizer -- */
 static och_status load_split(och_tok *t, json_t *v, och_err *err) {
-    static const char *const behaviors[] = {"Isolated", "Removed", "Contiguous", "MergedWithPrevious", "MergedWithNext"};
-    static const och_tok_split splits[] = {OCH_TOK_ISOLATED, OCH_TOK_REMOVED, OCH_TOK_CONTIGUOUS, OCH_TOK_MERGED_PREVIOUS,
-                                           OCH_TOK_MERGED_NEXT};
+    static const char *const behaviors[] = {"Isolated", "Removed", "Contiguous", "MergedWithPrevious",
+                                            "MergedWithNext"};
+    static const och_tok_split splits[] = {OCH_TOK_ISOLATED, OCH_TOK_REMOVED, OCH_TOK_CONTIGUOUS,
+                                           OCH_TOK_MERGED_PREVIOUS, OCH_TOK_MERGED_NEXT};
     const json_t *pattern = json_object_get(v, "pattern"), *regex = json_object_get(pattern, "Regex");
     const json_t *text = regex ? regex : json_object_get(pattern, "String");
     const char *behavior = json_string_value(json_object_get(v, "behavior"));
@@ -207,7 +209,8 @@ static och_status load_split(och_tok *t, json_t *v, och_err *err) {
         if (strcmp(behavior, behaviors[i]) == 0)
             return och_tok_pre_add(t, json_string_value(text), json_string_length(text), !regex, splits[i],
                                    flag(v, "invert", false), err);
-    return och_err_set(err, OCH_UNSUPPORTED, "pre_tokenizer 'Split': behavior '%.32s' is not built", behavior ? behavior : "");
+    return och_err_set(err, OCH_UNSUPPORTED, "pre_tokenizer 'Split': behavior '%.32s' is not built",
+                       behavior ? behavior : "");
 }
 
 static och_status load_pre(och_tok *t, json_t *v, och_err *err) {
@@ -221,8 +224,8 @@ static och_status load_pre(och_tok *t, json_t *v, och_err *err) {
     }
     if (strcmp(type, "Split") == 0) return load_split(t, v, err);
     if (strcmp(type, "Digits") == 0)
-        return och_tok_pre_add(t, "\\p{N}", 5, false, flag(v, "individual_digits", false) ? OCH_TOK_ISOLATED : OCH_TOK_CONTIGUOUS,
-                               false, err);
+        return och_tok_pre_add(t, "\\p{N}", 5, false,
+                               flag(v, "individual_digits", false) ? OCH_TOK_ISOLATED : OCH_TOK_CONTIGUOUS, false, err);
     if (strcmp(type, "ByteLevel") == 0) {
         t->byte_level = true;
         if (flag(v, "add_prefix_space", true)) {
@@ -230,8 +233,8 @@ static och_status load_pre(och_tok *t, json_t *v, och_err *err) {
                 return och_err_set(err, OCH_UNSUPPORTED, "pre_tokenizer 'ByteLevel' adds a space after other steps");
             t->space_prefix = true;
         }
-        return flag(v, "use_regex", true) ? och_tok_pre_add(t, och_tok_gpt2_pattern, strlen(och_tok_gpt2_pattern), false,
-                                                            OCH_TOK_ISOLATED, false, err)
+        return flag(v, "use_regex", true) ? och_tok_pre_add(t, och_tok_gpt2_pattern, strlen(och_tok_gpt2_pattern),
+                                                            false, OCH_TOK_ISOLATED, false, err)
                                           : OCH_OK;
     }
     if (strcmp(type, "Metaspace") == 0) {
@@ -280,7 +283,8 @@ static och_status load_decoder(json_t *v, decoder *d, och_err *err) {
         d->spaces = true;
     } else if (strcmp(type, "Strip") == 0) {
         const char *what = json_string_value(json_object_get(v, "content"));
-        json_int_t start = json_integer_value(json_object_get(v, "start")), stop = json_integer_value(json_object_get(v, "stop"));
+        json_int_t start = json_integer_value(json_object_get(v, "start")),
+                   stop = json_integer_value(json_object_get(v, "stop"));
         if (!what || strcmp(what, " ") != 0 || start < 0 || start > 1 || stop != 0)
             return och_err_set(err, OCH_UNSUPPORTED, "decoder 'Strip' is built for one leading space only");
         d->strip = start == 1;
@@ -312,7 +316,8 @@ static och_status load_post(och_tok *t, json_t *v, och_err *err) {
         return push_checked(t, &t->suffix, json_array_get(json_object_get(v, "sep"), 1), "post_processor.sep", err);
     }
     if (strcmp(type, "TemplateProcessing") != 0)
-        return refuse("post_processor", v, "ByteLevel, TemplateProcessing, RobertaProcessing, BertProcessing, Sequence", err);
+        return refuse("post_processor", v, "ByteLevel, TemplateProcessing, RobertaProcessing, BertProcessing, Sequence",
+                      err);
     bool after = false;
     json_array_foreach(json_object_get(v, "single"), i, part) {
         const char *name = json_string_value(json_object_get(json_object_get(part, "SpecialToken"), "id"));
@@ -321,7 +326,9 @@ static och_status load_post(och_tok *t, json_t *v, och_err *err) {
             continue;
         }
         const json_t *row = name ? json_object_get(json_object_get(v, "special_tokens"), name) : NULL;
-        if (!row) return och_err_set(err, OCH_CORRUPT, "post_processor.single.%zu: '%.64s' is not in special_tokens", i, name ? name : "");
+        if (!row)
+            return och_err_set(err, OCH_CORRUPT, "post_processor.single.%zu: '%.64s' is not in special_tokens", i,
+                               name ? name : "");
         json_array_foreach(json_object_get(row, "ids"), k, id)
             OCH_TRY(push_checked(t, after ? &t->suffix : &t->prefix, id, "post_processor.special_tokens", err));
     }
@@ -371,7 +378,9 @@ static och_status config_token(loader *l, const char *key, int32_t *inout_id, ch
     och_tok *t = l->t;
     if (json_is_string(v)) {
         int32_t id = och_tok_id(t, json_string_value(v), json_string_length(v));
-        if (id < 0) return och_err_set(err, OCH_CORRUPT, "%s: %s '%.64s' is no token", l->config.name, key, json_string_value(v));
+        if (id < 0)
+            return och_err_set(err, OCH_CORRUPT, "%s: %s '%.64s' is no token", l->config.name, key,
+                               json_string_value(v));
         *inout_id = id;
     }
     if (!out_text) return OCH_OK;
@@ -435,7 +444,8 @@ static och_status load(loader *l, och_err *err) {
     if (d.bytes || t->byte_fallback)
         for (int32_t id = 0; id < t->n; id++) {
             const char *s = och_tok_text(t, id);
-            if (och_tok_len(t, id) == 6 && memcmp(s, "<0x", 3) == 0 && s[5] == '>' && strspn(s + 3, "0123456789ABCDEFabcdef") >= 2)
+            if (och_tok_len(t, id) == 6 && memcmp(s, "<0x", 3) == 0 && s[5] == '>' &&
+                strspn(s + 3, "0123456789ABCDEFabcdef") >= 2)
                 t->type[id] = OCH_TOK_BYTE;
         }
     OCH_TRY(load_post(t, json_object_get(root, "post_processor"), err));
@@ -494,7 +504,8 @@ static och_status load_template_file(och_tok *t, const char *beside, och_err *er
     if (st == OCH_NOMEM) return och_err_nomem(err, 0, "a mapping");
     if (st != OCH_OK) return OCH_OK;
     och_free(t->chat);
-    t->chat = memchr(m->data, 0, (size_t)m->size) ? och_strdup("") : och_strndup((const char *)m->data, (size_t)m->size);
+    t->chat =
+        memchr(m->data, 0, (size_t)m->size) ? och_strdup("") : och_strndup((const char *)m->data, (size_t)m->size);
     och_mapping_close(m);
     return t->chat ? OCH_OK : och_err_nomem(err, 0, "the chat template");
 }

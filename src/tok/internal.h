@@ -146,8 +146,8 @@ static inline const char *och_tok_text(const och_tok *t, int32_t id) { return t-
 static inline size_t och_tok_len(const och_tok *t, int32_t id) { return t->off[id + 1] - t->off[id]; }
 
 /* -- added tokens (special.c) -- */
-och_status och_tok_special_add(och_tok_special_set *s, const char *text, size_t len, och_tok_special flags, och_err *err)
-    OCH_WARN_UNUSED;
+och_status och_tok_special_add(och_tok_special_set *s, const char *text, size_t len, och_tok_special flags,
+                               och_err *err) OCH_WARN_UNUSED;
 void och_tok_special_sort(och_tok_special_set *s);
 bool och_tok_is_space(uint32_t cp); /* Unicode White_Space */
 void och_tok_special_deinit(och_tok_special_set *s);

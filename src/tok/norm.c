@@ -53,9 +53,9 @@ static och_status nfc_valid(const char *in, size_t n, och_strbuf *out, och_err *
     int boundary = 0;
     for (size_t i = 0; i < n;) {
         size_t len = och_utf8_len(p + i, n - i);
-        utf8proc_ssize_t got =
-            utf8proc_decompose_char((utf8proc_int32_t)och_utf8_cp(p + i, len), v + n_cp,
-                                    (utf8proc_ssize_t)(capacity - n_cp), UTF8PROC_STABLE | UTF8PROC_DECOMPOSE, &boundary);
+        utf8proc_ssize_t got = utf8proc_decompose_char((utf8proc_int32_t)och_utf8_cp(p + i, len), v + n_cp,
+                                                       (utf8proc_ssize_t)(capacity - n_cp),
+                                                       UTF8PROC_STABLE | UTF8PROC_DECOMPOSE, &boundary);
         if (got < 0 || (size_t)got > capacity - n_cp) {
             och_free(v);
             return och_err_set(err, OCH_INTERNAL, "normalising: %s", utf8proc_errmsg(got));

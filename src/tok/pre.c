@@ -28,26 +28,29 @@ static const struct {
     const char *patterns[4];
     bool nfc, ignore_merges, add_bos;
 } rules[] = {
-    {"gpt-2 phi-2 mpt olmo roberta-bpe jina-es jina-de gigachat jina-v2-es jina-v2-de jina-v2-code trillion",
-     {och_tok_gpt2_pattern}, false, false, false},
-    {"smollm starcoder refact command-r codeshell exaone minerva-7b", {"\\p{N}", och_tok_gpt2_pattern}, false, false, false},
-    {"qwen2 deepseek-r1-qwen megrez",
-     {CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}" TAIL}, true, false, false},
-    {"llama-bpe llama3 llama-v3 falcon3 pixtral",
-     {CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}" TAIL}, false, true, true},
-    {"smaug-bpe dbrx", {CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}" TAIL}, false, false, false},
-    {"tekken",
-     {"[^\\r\\n\\p{L}\\p{N}]?" UPPER "*" LOWER "+|[^\\r\\n\\p{L}\\p{N}]?" UPPER "+" LOWER
-      "*|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"},
-     false, true, true},
-    {"gpt-4o llama4 kanana2",
-     {"[^\\r\\n\\p{L}\\p{N}]?" UPPER "*" LOWER "+" CONTRACTIONS "?|[^\\r\\n\\p{L}\\p{N}]?" UPPER "+" LOWER "*" CONTRACTIONS
-      "?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"},
-     false, false, false},
-    {"default",
-     {"[\\p{P}\\$\\+<=>\\^~\\|]+",
-      "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)", "\\p{N}+", "[0-9][0-9][0-9]"},
-     false, false, false},
+    {.names = "gpt-2 phi-2 mpt olmo jina-es jina-de jina-v2-es jina-v2-de gigachat", .patterns = {och_tok_gpt2_pattern}},
+    {.names = "smollm starcoder refact command-r codeshell exaone minerva-7b",
+     .patterns = {"\\p{N}", och_tok_gpt2_pattern}},
+    {.names = "qwen2 deepseek-r1-qwen megrez",
+     .patterns = {CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}" TAIL},
+     .nfc = true},
+    {.names = "llama-bpe llama3 llama-v3 falcon3 pixtral",
+     .patterns = {CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}" TAIL},
+     .ignore_merges = true,
+     .add_bos = true},
+    {.names = "smaug-bpe dbrx", .patterns = {CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}" TAIL}},
+    {.names = "tekken",
+     .patterns = {"[^\\r\\n\\p{L}\\p{N}]?" UPPER "*" LOWER "+|[^\\r\\n\\p{L}\\p{N}]?" UPPER "+" LOWER
+                  "*|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"},
+     .ignore_merges = true,
+     .add_bos = true},
+    {.names = "gpt-4o llama4",
+     .patterns = {"[^\\r\\n\\p{L}\\p{N}]?" UPPER "*" LOWER "+" CONTRACTIONS "?|[^\\r\\n\\p{L}\\p{N}]?" UPPER "+" LOWER
+                  "*" CONTRACTIONS "?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"}},
+    {.names = "default",
+     .patterns = {"[\\p{P}\\$\\+<=>\\^~\\|]+",
+                  "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)", "\\p{N}+",
+                  "[0-9][0-9][0-9]"}},
 };
 
 static void *pcre_alloc(PCRE2_SIZE n, void *ctx) {
@@ -76,7 +79,8 @@ static och_status translate(const char *s, size_t n, och_strbuf *out, och_err *e
                 och_strbuf_puts(out, "}");
                 i += 4;
             } else if (d == 'h' || d == 'H') {
-                return och_err_set(err, OCH_UNSUPPORTED, "the pre-tokenizer's expression uses \\%c at byte %zu", d, i - 1);
+                return och_err_set(err, OCH_UNSUPPORTED, "the pre-tokenizer's expression uses \\%c at byte %zu", d,
+                                   i - 1);
             } else och_strbuf_append(out, s + i - 1, 2);
             continue;
         }
@@ -137,7 +141,8 @@ och_status och_tok_pre_add(och_tok *t, const char *pattern, size_t n_bytes, bool
             st = och_err_nomem(err, 0, "a pre-tokenizer");
         } else {
             pcre2_get_error_message(code_err, message, sizeof message);
-            st = och_err_set(err, OCH_UNSUPPORTED, "the pre-tokenizer's expression does not compile: %s at byte %zu of %s",
+            st = och_err_set(err, OCH_UNSUPPORTED,
+                             "the pre-tokenizer's expression does not compile: %s at byte %zu of %s",
                              (const char *)message, (size_t)where, och_strbuf_str(&b));
         }
         goto done;
@@ -169,8 +174,8 @@ och_status och_tok_pre_named(och_tok *t, const char *name, och_err *err) {
     for (size_t i = 0; i < OCH_COUNT(rules); i++) {
         if (!names_hold(rules[i].names, name)) continue;
         for (size_t k = 0; k < OCH_COUNT(rules[i].patterns) && rules[i].patterns[k]; k++)
-            OCH_TRY(och_tok_pre_add(t, rules[i].patterns[k], strlen(rules[i].patterns[k]), false, OCH_TOK_ISOLATED, false,
-                                    err));
+            OCH_TRY(och_tok_pre_add(t, rules[i].patterns[k], strlen(rules[i].patterns[k]), false, OCH_TOK_ISOLATED,
+                                    false, err));
         if (rules[i].nfc) t->norm[t->n_norm++] = (och_tok_norm){.kind = OCH_TOK_NORM_NFC};
         t->ignore_merges = rules[i].ignore_merges;
         t->add_bos = rules[i].add_bos;
@@ -196,7 +201,8 @@ static och_status span_put(och_tok_spans *a, size_t start, size_t end, och_err *
     return OCH_OK;
 }
 
-/* One part of a piece, a match or what lies between matches, in order. `held` is a match that MERGED_NEXT still holds. */
+/* One part of a piece, a match or what lies between matches, in order. `held` is a match that MERGED_NEXT still holds.
+ */
 typedef struct parts {
     och_tok_split split;
     bool was_match;

@@ -130,7 +130,7 @@ bool och_tok_special_find(const och_tok_special_set *s, const char *text, size_t
             continue;
         }
         if (m->lstrip)
-            while (start > taken && char_before(text, start, &cp, &len) && och_tok_is_space(cp) && start - len >= taken)
+            while (start > taken && char_before(text, start, &cp, &len) && och_tok_is_space(cp))
                 start -= len;
         if (m->rstrip)
             while (char_at(text, n, end, &cp, &len) && och_tok_is_space(cp)) end += len;

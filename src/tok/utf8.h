@@ -1,4 +1,5 @@
-/* UTF-8 one step at a time. Strict: no overlong forms, no surrogates, nothing above U+10FFFF (Unicode 15, table 3-7). */
+/* UTF-8 one step at a time. Strict: no overlong forms, no surrogates, nothing above U+10FFFF (Unicode 15, table 3-7).
+ */
 #ifndef OCH_TOK_UTF8_H
 #define OCH_TOK_UTF8_H
 
@@ -51,7 +52,8 @@ static inline uint32_t och_utf8_cp(const unsigned char *p, size_t len) {
     case 2: return (uint32_t)(p[0] & 0x1F) << 6 | (p[1] & 0x3F);
     case 3: return (uint32_t)(p[0] & 0x0F) << 12 | (uint32_t)(p[1] & 0x3F) << 6 | (p[2] & 0x3F);
     default:
-        return (uint32_t)(p[0] & 7) << 18 | (uint32_t)(p[1] & 0x3F) << 12 | (uint32_t)(p[2] & 0x3F) << 6 | (p[3] & 0x3F);
+        return (uint32_t)(p[0] & 7) << 18 | (uint32_t)(p[1] & 0x3F) << 12 | (uint32_t)(p[2] & 0x3F) << 6 |
+               (p[3] & 0x3F);
     }
 }
 

@@ -94,7 +94,8 @@ void och_tok_destroy(och_tok *t) {
 och_status och_tok_vocab_reserve(och_tok *t, size_t n, uint64_t text_bytes, bool scores, och_err *err) {
     if (n == 0) return och_err_set(err, OCH_CORRUPT, "the vocabulary is empty");
     if (n > OCH_TOK_MAX_VOCAB)
-        return och_err_set(err, OCH_RANGE, "the vocabulary has %zu entries, at most %u are allowed", n, OCH_TOK_MAX_VOCAB);
+        return och_err_set(err, OCH_RANGE, "the vocabulary has %zu entries, at most %u are allowed", n,
+                           OCH_TOK_MAX_VOCAB);
     if (text_bytes > INT32_MAX)
         return och_err_set(err, OCH_RANGE, "the vocabulary's text is %llu bytes, at most %d are allowed",
                            (unsigned long long)text_bytes, INT32_MAX);
@@ -226,7 +227,8 @@ och_status och_tok_merge_put(och_tok *t, size_t rank, const char *left, size_t l
     return OCH_OK;
 }
 
-/* The byte-level alphabet (GPT-2): a printable Latin-1 byte is its own letter, the 68 others are U+0100 and up in order. */
+/* The byte-level alphabet (GPT-2): a printable Latin-1 byte is its own letter, the 68 others are U+0100 and up in
+ * order. */
 static bool is_own_letter(uint32_t b) { return (b >= 0x21 && b <= 0x7E) || (b >= 0xA1 && b <= 0xAC) || b >= 0xAE; }
 
 uint32_t och_tok_byte_letter(unsigned char byte) {
@@ -283,7 +285,8 @@ och_status och_tok_vocab_finish(och_tok *t, och_err *err) {
             if (hi < 0 || lo < 0 || memcmp(s, "<0x", 3) != 0 || s[5] != '>') {
                 char q[96];
                 och_tok_quote(s, len, q, sizeof q);
-                return och_err_set(err, OCH_CORRUPT, "token %d is marked as a byte, expected <0xNN>, found '%s'", id, q);
+                return och_err_set(err, OCH_CORRUPT, "token %d is marked as a byte, expected <0xNN>, found '%s'", id,
+                                   q);
             }
             if (!t->byte_level) t->byte_id[hi * 16 + lo] = id;
         }

@@ -181,7 +181,8 @@ static void check_vocabulary(const char *name, const char *path, const char *kin
                 size_t size = decoded ? json_string_length(decoded) : c->text.size;
                 if (json_is_null(decoded)) size = back.size, text = och_strbuf_str(&back); /* holds a NUL: not kept */
                 if (back.size != size || memcmp(och_strbuf_str(&back), text, size) != 0) {
-                    fprintf(stderr, "%s %s: decoded to '%s', expected '%s'\n", path, c->name, och_strbuf_str(&back), text);
+                    fprintf(stderr, "%s %s: decoded to '%s', expected '%s'\n", path, c->name, och_strbuf_str(&back),
+                            text);
                     wrong++;
                 }
             }
@@ -199,7 +200,8 @@ static void check_vocabulary(const char *name, const char *path, const char *kin
 }
 
 static void small_vocabularies(void **s) {
-    static const char *const names[] = {"gpt2", "qwen2", "llama3", "default", "tekken", "llama2", "gemma", "metaspace", "flags"};
+    static const char *const names[] = {"gpt2",   "qwen2", "llama3",    "default", "tekken",
+                                        "llama2", "gemma", "metaspace", "flags"};
     (void)s;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char path[512];

@@ -22,6 +22,7 @@ import json
 import os
 import re
 import sys
+import tempfile
 import zipfile
 
 import gguf
@@ -348,7 +349,7 @@ def vocab_of_sp(proto, chat=None):
 
 
 def train_sp(name, size, prefix, users, controls, names, style, chat):
-    path = os.path.join("/tmp", "make_tok_" + name)
+    path = os.path.join(tempfile.mkdtemp(), name)
     with open(path + ".txt", "w") as f:
         f.write("\n".join(t.replace("\n", " ") for t in training_text()))
     sentencepiece.SentencePieceTrainer.train(
