@@ -53,22 +53,22 @@ static void json_release(void *p) {
 
 static void init_once(void) { json_set_alloc_funcs(json_alloc, json_release); }
 
-/* NULL with *out_no_memory set, or with the parser's error in *e. */
-static json_t *load_text(const void *data, size_t size, size_t flags, json_error_t *e, bool *out_no_memory) {
-    load l;
-    l.ring.prev = l.ring.next = &l.ring;
+/* NULL with *out_no_memory set, or with the parser's error in *e. The load is the caller's: after a jump, a variable of the
+ * function that called setjmp would have no certain value (C17 7.13.2.1). */
+static json_t *load_text(load *l, const void *data, size_t size, size_t flags, json_error_t *e, bool *out_no_memory) {
+    l->ring.prev = l->ring.next = &l->ring;
     *out_no_memory = false;
-    if (setjmp(l.failed)) {
+    if (setjmp(l->failed)) {
         active = NULL;
-        while (l.ring.next != &l.ring) json_release(l.ring.next + 1);
+        while (l->ring.next != &l->ring) json_release(l->ring.next + 1);
         *out_no_memory = true;
         return NULL;
     }
-    active = &l;
+    active = l;
     json_t *root = json_loadb(data, size, flags, e);
     active = NULL;
-    l.ring.prev->next = l.ring.next; /* what the document holds goes on without the ring's head */
-    l.ring.next->prev = l.ring.prev;
+    l->ring.prev->next = l->ring.next; /* what the document holds goes on without the ring's head */
+    l->ring.next->prev = l->ring.prev;
     return root;
 }
 
@@ -107,10 +107,11 @@ och_status och_json_load_memory(const char *name, const void *data, size_t size,
     OCH_TRY(check_depth(name, data, size, err));
     char *copy = och_strdup(name);
     if (!copy) return och_err_nomem(err, strlen(name) + 1, "a path");
+    load l;
     bool no_memory;
-    json_t *root = load_text(data, size, flags, &e, &no_memory);
+    json_t *root = load_text(&l, data, size, flags, &e, &no_memory);
     if (!root && !no_memory && json_error_code(&e) == json_error_numeric_overflow)
-        root = load_text(data, size, flags | JSON_DECODE_INT_AS_REAL, &e, &no_memory);
+        root = load_text(&l, data, size, flags | JSON_DECODE_INT_AS_REAL, &e, &no_memory);
     if (!root) {
         och_free(copy);
         if (no_memory) return och_err_nomem(err, size, "a JSON document");
