@@ -78,8 +78,8 @@ static void kv_f32s(file *f, const char *name, const float *v, size_t n) {
     }
 }
 
-/* Opens what f holds, and empties it. */
-static och_status open_file(file *f, och_tok **out_tok, och_err *err) {
+/* The bytes of a file with what f holds; empties f. */
+static och_strbuf bytes_of(file *f) {
     file all = {0};
     och_strbuf_append(&all.kv, "GGUF", 4);
     put(&all, 3, 4);
@@ -87,14 +87,25 @@ static och_status open_file(file *f, och_tok **out_tok, och_err *err) {
     put(&all, f->n, 8);
     och_strbuf_append(&all.kv, f->kv.data, f->kv.size);
     while (all.kv.size % 32) put(&all, 0, 1);
-    och_gguf *g;
-    *out_tok = NULL;
-    och_status st = och_gguf_open_memory("lie.gguf", all.kv.data, all.kv.size, &g, err);
-    if (st == OCH_OK) st = och_tok_open_gguf(g, out_tok, err);
-    och_gguf_close(g);
-    och_strbuf_deinit(&all.kv);
     och_strbuf_deinit(&f->kv);
     f->n = 0;
+    return all.kv;
+}
+
+static och_status open_bytes(const och_strbuf *b, och_tok **out_tok, och_err *err) {
+    och_gguf *g;
+    *out_tok = NULL;
+    och_status st = och_gguf_open_memory("lie.gguf", b->data, b->size, &g, err);
+    if (st == OCH_OK) st = och_tok_open_gguf(g, out_tok, err);
+    och_gguf_close(g);
+    return st;
+}
+
+/* Opens what f holds, and empties it. */
+static och_status open_file(file *f, och_tok **out_tok, och_err *err) {
+    och_strbuf b = bytes_of(f);
+    och_status st = open_bytes(&b, out_tok, err);
+    och_strbuf_deinit(&b);
     return st;
 }
 
@@ -485,6 +496,27 @@ static void every_allocation_may_fail(void **s) {
             if (st != OCH_NOMEM) fail_msg("allocation %d: status %d, '%s'", (int)n, st, e.message);
         }
         assert_true(n > 30);
+    }
+    file f = {0};
+    for (int k = 0; k < 2; k++) {
+        if (k) spm(&f, 9, scores, 9, types, 9);
+        else bpe(&f, letters, 4, merges, 1);
+        och_strbuf b = bytes_of(&f);
+        int64_t live = och_alloc_live();
+        uint64_t n = 1;
+        for (;; n++) {
+            och_tok *t;
+            och_err e = {0};
+            och_alloc_fail_at(n);
+            och_status st = open_bytes(&b, &t, &e);
+            och_alloc_fail_at(0);
+            och_tok_destroy(t);
+            assert_int_equal(och_alloc_live(), live);
+            if (st == OCH_OK) break;
+            if (st != OCH_NOMEM) fail_msg("allocation %d: status %d, '%s'", (int)n, st, e.message);
+        }
+        assert_true(n > 10);
+        och_strbuf_deinit(&b);
     }
 }
 
