@@ -277,8 +277,8 @@ static och_status piece_chars(const och_tok *t, och_tok_bpe *b, const char *text
         size_t len = och_utf8_len(p + i, n - i);
         if (len == 0) len = 1; /* a byte that is not UTF-8 is a symbol of its own */
         bool space = len == 3 && memcmp(p + i, OCH_TOK_SPACE, 3) == 0;
-        /* no merge crosses the start of a word: what is gathered can be finished while it is small */
-        if (t->word_split && space && !was_space) OCH_TRY(run(t, b, text, out, err));
+        /* where no merge crosses the start of a word, what is gathered can be finished while it is small */
+        if (space && !was_space && !t->joins_space[p[i - 1]]) OCH_TRY(run(t, b, text, out, err));
         was_space = space;
         int32_t id = och_tok_id(t, text + i, len);
         if (id >= 0 && t->score && (t->type[id] == OCH_TOK_CONTROL || t->type[id] == OCH_TOK_UNKNOWN)) id = -1;

@@ -97,7 +97,7 @@ struct och_tok {
     bool fuse_unk;
     bool ignore_merges;  /* a piece that is an entry is that entry */
     bool has_unused;
-    bool word_split;     /* no entry holds U+2581 after another character: words merge on their own */
+    bool joins_space[256]; /* an entry holds U+2581 after a character that ends in this byte: a word may go on there */
     int32_t unk_fallback; /* what stands for a symbol without an entry; -1: it is dropped */
     och_tok_norm norm[OCH_TOK_MAX_STEPS];
     size_t n_norm;
@@ -133,7 +133,7 @@ och_status och_tok_merges_reserve(och_tok *t, size_t n, och_err *err) OCH_WARN_U
 och_status och_tok_merge_put(och_tok *t, size_t rank, const char *left, size_t left_len, const char *right,
                              size_t right_len, och_err *err) OCH_WARN_UNUSED;
 const och_tok_merge *och_tok_merge_find(const och_tok *t, int32_t left, int32_t right); /* NULL when absent */
-/* byte_id, word_split, has_unused, ends from the entries. */
+/* byte_id, joins_space, has_unused, ends from the entries. */
 och_status och_tok_vocab_finish(och_tok *t, och_err *err) OCH_WARN_UNUSED;
 och_status och_tok_add_end(och_tok *t, int32_t id, och_err *err) OCH_WARN_UNUSED;
 /* The byte that a letter of the byte-level alphabet stands for; -1: none. */

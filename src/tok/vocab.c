@@ -275,7 +275,6 @@ och_status och_tok_vocab_finish(och_tok *t, och_err *err) {
             t->byte_id[b] = och_tok_id(t, (const char *)u, len);
         }
     }
-    t->word_split = !t->byte_level;
     for (int32_t id = 0; id < t->n; id++) {
         const char *s = och_tok_text(t, id);
         size_t len = och_tok_len(t, id);
@@ -290,17 +289,14 @@ och_status och_tok_vocab_finish(och_tok *t, och_err *err) {
             }
             if (!t->byte_level) t->byte_id[hi * 16 + lo] = id;
         }
-        if (t->word_split && t->type[id] != OCH_TOK_CONTROL && t->type[id] != OCH_TOK_UNKNOWN &&
+        if (!t->byte_level && t->type[id] != OCH_TOK_CONTROL && t->type[id] != OCH_TOK_UNKNOWN &&
             t->type[id] != OCH_TOK_BYTE) {
-            bool other = false;
+            bool was_space = true;
             for (size_t i = 0; i < len; i++) {
                 bool space = len - i >= 3 && memcmp(s + i, OCH_TOK_SPACE, 3) == 0;
-                if (space && other) {
-                    t->word_split = false;
-                    break;
-                }
+                if (space && !was_space) t->joins_space[(unsigned char)s[i - 1]] = true;
                 if (space) i += 2;
-                else other = true;
+                was_space = space;
             }
         }
     }

@@ -264,6 +264,18 @@ static void small_by_hand(void **s) {
     expect_ids(t, " ab", 0, IDS(8));
     och_tok_destroy(t);
 
+    /* an entry may hold a space inside: only there may a merge cross the start of a word */
+    static const char *const inner[] = {"<unk>", "<s>", "</s>", S, "a", "b", "a" S, "a" S "b"};
+    kv_str(&f, "model", "llama");
+    kv_strs(&f, "tokens", inner, 8);
+    kv_f32s(&f, "scores", scores, 8);
+    kv_i32s(&f, "token_type", (const int[]){2, 3, 3, 1, 1, 1, 1, 1}, 8);
+    kv_bool(&f, "add_space_prefix", false);
+    if (open_file(&f, &t, &e) != OCH_OK) fail_msg("%s", e.message);
+    expect_ids(t, "a b", 0, IDS(7));
+    expect_ids(t, "b a b", 0, IDS(5, 3, 7));
+    och_tok_destroy(t);
+
     /* byte-level: a byte without a token is dropped; a merge needs both sides */
     bpe(&f, letters, 4, merges, 1);
     kv_i32s(&f, "token_type", (const int[]){1, 1, 1, 3}, 4);
