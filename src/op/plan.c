@@ -90,13 +90,6 @@ int och_plan_count_reads(const och_plan *p, och_plan_ref ref, int begin, int end
     return n;
 }
 
-int och_plan_count_writes(const och_plan *p, och_plan_ref ref, int begin, int end) {
-    int n = 0;
-    for (int i = begin; i < end; i++)
-        for (int j = 0; j < OCH_OP_MAX_OUT; j++) n += p->ops[i].out[j] == ref;
-    return n;
-}
-
 static int64_t rows_of(const och_plan_buf *b, och_plan_extent e) {
     switch (b->rows_kind) {
     case OCH_ROWS_FIXED: return b->tensor.rows;
@@ -150,25 +143,38 @@ typedef struct span {
     uint64_t bytes;
 } span;
 
-/* Lowest offset at which `bytes` fit beside every value placed before that is alive at the same time. Values are few
- * (tens) and lifetimes short, so that trying the end of each placed value is quick. */
-static bool fits(const span *spans, const uint64_t *offsets, int n, int b, uint64_t at) {
-    for (int i = 0; i < n; i++) {
-        if (i == b || offsets[i] == UINT64_MAX || spans[i].last < spans[b].first || spans[b].last < spans[i].first) continue;
-        if (at < offsets[i] + spans[i].bytes && offsets[i] < at + spans[b].bytes) return false;
+/* Placed values that are alive. */
+typedef struct live {
+    const span *spans;
+    uint64_t *offsets;
+    och_plan_ref *refs;
+    int n;
+} live;
+
+static bool fits(const live *l, uint64_t bytes, uint64_t at) {
+    for (int i = 0; i < l->n; i++) {
+        och_plan_ref r = l->refs[i];
+        if (at < l->offsets[r] + l->spans[r].bytes && l->offsets[r] < at + bytes) return false;
     }
     return true;
 }
 
-static uint64_t place(const span *spans, const uint64_t *offsets, int n, int b) {
-    if (fits(spans, offsets, n, b, 0)) return 0;
-    uint64_t best = UINT64_MAX;
-    for (int i = 0; i < n; i++) {
-        if (offsets[i] == UINT64_MAX) continue;
-        uint64_t at = offsets[i] + spans[i].bytes;
-        if (at < best && fits(spans, offsets, n, b, at)) best = at;
+/* The lowest offset beside every value that is alive: 0 or the end of one of them. */
+static void place(live *l, och_plan_ref r) {
+    uint64_t bytes = l->spans[r].bytes, best = fits(l, bytes, 0) ? 0 : UINT64_MAX;
+    for (int i = 0; i < l->n; i++) {
+        uint64_t at = l->offsets[l->refs[i]] + l->spans[l->refs[i]].bytes;
+        if (at < best && fits(l, bytes, at)) best = at;
     }
-    return best;
+    l->offsets[r] = best;
+    l->refs[l->n++] = r;
+}
+
+static void drop_dead(live *l, int record) {
+    int kept = 0;
+    for (int i = 0; i < l->n; i++)
+        if (l->spans[l->refs[i]].last >= record) l->refs[kept++] = l->refs[i];
+    l->n = kept;
 }
 
 och_status och_plan_add_layout(och_plan *p, const och_device *device, int64_t max_tokens, int64_t max_outputs,
@@ -177,8 +183,9 @@ och_status och_plan_add_layout(och_plan *p, const och_device *device, int64_t ma
     och_plan_layout l = {.max_tokens = max_tokens, .max_outputs = max_outputs};
     och_status st = OCH_OK;
     span *spans = och_calloc((size_t)p->n_bufs, sizeof *spans);
+    och_plan_ref *refs = och_malloc_array((size_t)p->n_bufs, sizeof *refs);
     l.offsets = och_malloc_array((size_t)p->n_bufs, sizeof *l.offsets);
-    if (!spans || !l.offsets) {
+    if (!spans || !refs || !l.offsets) {
         st = och_err_nomem(err, (uint64_t)p->n_bufs * sizeof *spans, "a plan's layout");
         goto done;
     }
@@ -208,12 +215,14 @@ och_status och_plan_add_layout(och_plan *p, const och_device *device, int64_t ma
         uint64_t scratch = o->provider && o->provider->scratch_bytes ? o->provider->scratch_bytes(device, &call) : 0;
         l.scratch_bytes = OCH_MAX(l.scratch_bytes, scratch);
     }
+    live alive = {spans, l.offsets, refs, 0};
     for (int i = 0; i < p->n_ops; i++) { /* in order of first use */
         const och_plan_op *o = &p->ops[i];
+        drop_dead(&alive, i);
         for (int j = 0; j < OCH_OP_MAX_IN + OCH_OP_MAX_OUT; j++) {
             och_plan_ref r = j < OCH_OP_MAX_IN ? o->in[j] : o->out[j - OCH_OP_MAX_IN];
             if (r < 0 || p->bufs[r].kind != OCH_PLAN_ARENA || l.offsets[r] != UINT64_MAX) continue;
-            l.offsets[r] = place(spans, l.offsets, p->n_bufs, r);
+            place(&alive, r);
             l.arena_bytes = OCH_MAX(l.arena_bytes, l.offsets[r] + spans[r].bytes);
         }
     }
@@ -221,6 +230,7 @@ och_status och_plan_add_layout(och_plan *p, const och_device *device, int64_t ma
     l.offsets = NULL;
 done:
     och_free(l.offsets);
+    och_free(refs);
     och_free(spans);
     return st;
 }

@@ -66,9 +66,8 @@ och_plan_ref och_plan_add_value(och_plan *p, och_plan_rows rows_kind, int64_t co
 och_plan_op *och_plan_add_op(och_plan *p, och_op_id op);
 void och_plan_remove_op(och_plan *p, int index);
 
-/* Reads or writes of a buffer by records [begin, end). */
+/* Reads of a buffer by records [begin, end). */
 int och_plan_count_reads(const och_plan *p, och_plan_ref ref, int begin, int end);
-int och_plan_count_writes(const och_plan *p, och_plan_ref ref, int begin, int end);
 
 /* The call of a record with `n` rows for token buffers and so on; arena operands get addresses from the layout and
  * `arena` (value 0 and NULL: shapes only). */
