@@ -39,6 +39,10 @@ static bool private_to(const och_plan *p, och_plan_ref ref, int begin, int end) 
            och_plan_count_reads(p, ref, 0, p->n_ops) == och_plan_count_reads(p, ref, begin, end);
 }
 
+static bool same_norm(const och_attr_rms_norm *a, const och_attr_rms_norm *b) {
+    return a->eps == b->eps && a->add_one == b->add_one;
+}
+
 static bool plain_linear(const och_plan_op *o) {
     return o->op == OCH_OP_LINEAR && o->attr.attr.linear.glu == OCH_ACT_NONE && o->in[OCH_LINEAR_RESIDUAL] < 0;
 }
@@ -132,7 +136,7 @@ static int fuse_qkv_post(const pass_env *e) {
         if (norms && (o[0].out[0] != rq->in[OCH_ROPE_X] || o[1].out[0] != rk->in[OCH_ROPE_X] || o[0].in[OCH_RMS_NORM_X] != o[0].out[0] ||
                       o[1].in[OCH_RMS_NORM_X] != o[1].out[0] || o[0].in[OCH_RMS_NORM_RESIDUAL] >= 0 ||
                       o[1].in[OCH_RMS_NORM_RESIDUAL] >= 0 ||
-                      memcmp(&o[0].attr.attr.rms_norm, &o[1].attr.attr.rms_norm, sizeof(och_attr_rms_norm)) != 0))
+                      !same_norm(&o[0].attr.attr.rms_norm, &o[1].attr.attr.rms_norm)))
             continue;
         och_plan_op f = *w;
         f.op = OCH_OP_QKV_POST;
