@@ -1,6 +1,7 @@
 #include "model/config.h"
 
 #include "base/size.h"
+#include "model/rope.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -26,17 +27,24 @@ static och_status get_f64(const och_gguf *g, const char *arch, const char *key, 
 
 static och_status gguf_rope(const och_gguf *g, const char *arch, och_rope_config *r, och_err *err) {
     char key[160];
-    const char *kind = "none";
+    const char *kind = "linear"; /* as llama.cpp reads a file that names a factor alone */
+    double attn_factor = 1.0;
     OCH_TRY(get_f64(g, arch, "rope.freq_base", false, &r->base, err));
     OCH_TRY(get_int(g, arch, "rope.dimension_count", false, &r->dim, err));
     snprintf(key, sizeof key, "%s.rope.scaling.type", arch);
     OCH_TRY(och_gguf_get_str(g, key, false, &kind, err));
+    OCH_TRY(get_f64(g, arch, "rope.scale_linear", false, &r->factor, err)); /* the old name */
     OCH_TRY(get_f64(g, arch, "rope.scaling.factor", false, &r->factor, err));
+    if (r->factor == 0.0) r->factor = 1.0;
     OCH_TRY(get_int(g, arch, "rope.scaling.original_context_length", false, &r->original_context, err));
-    if (!strcmp(kind, "linear")) r->scaling = OCH_ROPE_LINEAR;
+    if (!strcmp(kind, "linear")) r->scaling = r->factor == 1.0 ? OCH_ROPE_PLAIN : OCH_ROPE_LINEAR;
     else if (!strcmp(kind, "yarn")) {
         r->scaling = OCH_ROPE_YARN;
-        OCH_TRY(get_f64(g, arch, "rope.scaling.attn_factor", false, &r->attention_factor, err));
+        /* One replaces the magnitude that the factor implies (Hugging Face's attention_factor), the other multiplies it. */
+        OCH_TRY(get_f64(g, arch, "rope.scaling.yarn_attn_factor", false, &r->attention_factor, err));
+        OCH_TRY(get_f64(g, arch, "rope.scaling.attn_factor", false, &attn_factor, err));
+        if (!(r->attention_factor > 0.0)) r->attention_factor = och_rope_yarn_magnitude(r->factor);
+        r->attention_factor *= attn_factor;
         OCH_TRY(get_f64(g, arch, "rope.scaling.yarn_beta_fast", false, &r->beta_fast, err));
         OCH_TRY(get_f64(g, arch, "rope.scaling.yarn_beta_slow", false, &r->beta_slow, err));
     } else if (strcmp(kind, "none") != 0)
@@ -55,7 +63,6 @@ static void defaults(och_config *c) {
 
 /* After head_dim is known. */
 static void finish(och_config *c) {
-    if (!c->rope.dim) c->rope.dim = c->head_dim;
     if (c->attn_scale == 0.0f && c->head_dim > 0) c->attn_scale = (float)(1.0 / sqrt((double)c->head_dim));
     c->rope_sliding = c->rope;
     if (c->window > 0)
@@ -86,6 +93,8 @@ och_status och_config_read_gguf(const och_gguf *g, const char *arch, och_config 
     double scale = 0.0;
     OCH_TRY(get_f64(g, arch, "attention.scale", false, &scale, err));
     c->attn_scale = (float)scale;
+    c->rope.dim = c->head_dim;
+    c->rope.original_context = c->context_length;
     OCH_TRY(gguf_rope(g, arch, &c->rope, err));
     const och_file_tensor *embed = och_gguf_find_tensor(g, "token_embd.weight");
     if (!embed) return och_err_set(err, OCH_NOTFOUND, "%s: expected a tensor token_embd.weight, found none", och_gguf_path(g));
@@ -185,7 +194,11 @@ och_status och_config_read_hf(const och_json *j, const char *prefix, och_config 
     c->head_dim = c->n_heads > 0 ? c->d_model / c->n_heads : 0;
     OCH_TRY(hf_int(j, prefix, "head_dim", false, &c->head_dim, err));
     OCH_TRY(hf_int(j, prefix, "sliding_window", false, &c->window, err));
-    bool use_window = true; /* Qwen2 writes a window and whether it counts */
+    /* Qwen writes a window, whether it counts (unsaid: no), and from which layer on. */
+    int full_layers = 0;
+    OCH_TRY(hf_int(j, prefix, "max_window_layers", false, &full_layers, err));
+    snprintf(path, sizeof path, "%smax_window_layers", prefix);
+    bool use_window = !och_json_find(j, path);
     snprintf(path, sizeof path, "%suse_sliding_window", prefix);
     OCH_TRY(och_json_get_bool(j, path, false, &use_window, err));
     if (!use_window) c->window = 0;
@@ -198,6 +211,8 @@ och_status och_config_read_hf(const och_json *j, const char *prefix, och_config 
                                     ? "rope_parameters.full_attention" : "rope_parameters", &c->rope, err));
     double partial = 1.0;
     OCH_TRY(hf_f64(j, prefix, "partial_rotary_factor", false, &partial, err));
+    if (!(partial > 0.0) || partial > 1.0)
+        return och_err_set(err, OCH_RANGE, "%s: %spartial_rotary_factor: expected above 0 and at most 1, found %g", j->name, prefix, partial);
     c->rope.dim = (int)((double)c->head_dim * partial);
     if (c->rope.scaling == OCH_ROPE_YARN && !c->rope.original_context) c->rope.original_context = c->context_length;
     finish(c);
@@ -205,6 +220,7 @@ och_status och_config_read_hf(const och_json *j, const char *prefix, och_config 
         c->rope_sliding.scaling = OCH_ROPE_PLAIN;
         OCH_TRY(och_config_read_hf_rope(j, prefix, "rope_parameters.sliding_attention", &c->rope_sliding, err));
     }
+    for (int l = 0; l < c->n_layers && l < full_layers; l++) c->sliding[l] = false;
     OCH_TRY(hf_layer_types(j, prefix, c, err));
     static const struct { const char *name; och_act act; } acts[] = {
         {"silu", OCH_ACT_SILU}, {"swish", OCH_ACT_SILU}, {"gelu_pytorch_tanh", OCH_ACT_GELU_TANH},
@@ -227,6 +243,31 @@ static och_status in_range(const char *where, const char *what, long long v, lon
     return och_err_set(err, OCH_RANGE, "%s: %s: expected %lld to %lld, found %lld", where, what, lo, hi, v);
 }
 
+static och_status real_in_range(const char *where, const char *what, double v, double lo, double hi, och_err *err) {
+    if (v >= lo && v <= hi) return OCH_OK;
+    return och_err_set(err, OCH_RANGE, "%s: %s: expected %g to %g, found %g", where, what, lo, hi, v);
+}
+
+/* Bounds far around what models use, within which no frequency is infinite or NaN. */
+static och_status check_rope(const och_rope_config *r, const char *where, och_err *err) {
+    OCH_TRY(real_in_range(where, "rotary base", r->base, 1.0 + 1e-3, 1e15, err));
+    if (r->scaling == OCH_ROPE_PLAIN) return OCH_OK;
+    OCH_TRY(real_in_range(where, "rotary scaling factor", r->factor, 1e-3, 1e6, err));
+    if (r->scaling == OCH_ROPE_LINEAR) return OCH_OK;
+    OCH_TRY(in_range(where, "original context length of the rotary scaling", r->original_context, 1, 1 << 28, err));
+    if (r->scaling == OCH_ROPE_LLAMA3) {
+        OCH_TRY(real_in_range(where, "low frequency factor of the rotary scaling", r->low_freq_factor, 1e-3, 1e6, err));
+        OCH_TRY(real_in_range(where, "high frequency factor of the rotary scaling", r->high_freq_factor, 1e-3, 1e6, err));
+        if (!(r->high_freq_factor > r->low_freq_factor))
+            return och_err_set(err, OCH_RANGE, "%s: frequency factors of the rotary scaling: expected the high one above the low one, "
+                               "found %g and %g", where, r->high_freq_factor, r->low_freq_factor);
+        return OCH_OK;
+    }
+    OCH_TRY(real_in_range(where, "beta_fast of the rotary scaling", r->beta_fast, 1e-3, 1e6, err));
+    OCH_TRY(real_in_range(where, "beta_slow of the rotary scaling", r->beta_slow, 1e-3, 1e6, err));
+    return real_in_range(where, "attention factor of the rotary scaling", r->attention_factor, 0.0, 1e3, err);
+}
+
 och_status och_config_check(const och_config *c, const char *where, och_err *err) {
     OCH_TRY(in_range(where, "number of layers", c->n_layers, 1, OCH_MAX_LAYERS, err));
     OCH_TRY(in_range(where, "embedding length", c->d_model, 1, 1 << 20, err));
@@ -242,17 +283,8 @@ och_status och_config_check(const och_config *c, const char *where, och_err *err
         return och_err_set(err, OCH_RANGE, "%s: expected a number of heads that %d kv heads divide, found %d", where, c->n_kv_heads,
                            c->n_heads);
     if (c->rope.dim % 2) return och_err_set(err, OCH_RANGE, "%s: rotary dimension: expected an even number, found %d", where, c->rope.dim);
-    const och_rope_config *ropes[] = {&c->rope, &c->rope_sliding};
-    for (int i = 0; i < 2; i++) {
-        const och_rope_config *r = ropes[i];
-        if (!(r->base > 0.0) || !isfinite(r->base))
-            return och_err_set(err, OCH_RANGE, "%s: rotary base: expected a positive number, found %g", where, r->base);
-        if (!(r->factor > 0.0) || !isfinite(r->factor))
-            return och_err_set(err, OCH_RANGE, "%s: rotary scaling factor: expected a positive number, found %g", where, r->factor);
-        if ((r->scaling == OCH_ROPE_LLAMA3 || r->scaling == OCH_ROPE_YARN) && r->original_context < 1)
-            return och_err_set(err, OCH_RANGE, "%s: original context length of the rotary scaling: expected a positive number, found %d",
-                               where, r->original_context);
-    }
+    OCH_TRY(check_rope(&c->rope, where, err));
+    OCH_TRY(check_rope(&c->rope_sliding, where, err));
     if (!(c->norm_eps >= 0.0) || !(c->norm_eps < 1.0))
         return och_err_set(err, OCH_RANGE, "%s: norm epsilon: expected 0 to 1, found %g", where, c->norm_eps);
     if (!isfinite(c->attn_scale) || !isfinite(c->embed_scale))

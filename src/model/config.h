@@ -39,8 +39,8 @@ typedef struct och_config {
     och_rope_config rope, rope_sliding; /* of full and of sliding layers */
 } och_config;
 
-/* Reads what all architectures share; `arch` is the key prefix in a GGUF ("llama"). Vocabulary size comes from the
- * tokenizer's list or from the embedding matrix. A value that is absent and has no default is NOTFOUND, naming the key. */
+/* Reads what all architectures share; `arch` is the key prefix in a GGUF ("llama"). Vocabulary size is that of the
+ * embedding matrix. A value that is absent and has no default is NOTFOUND, naming the key. */
 och_status och_config_read_gguf(const och_gguf *g, const char *arch, och_config *out_config, och_err *err) OCH_WARN_UNUSED;
 /* The same from config.json; `prefix` is "" or "text_config.". */
 och_status och_config_read_hf(const och_json *j, const char *prefix, och_config *out_config, och_err *err) OCH_WARN_UNUSED;
@@ -48,7 +48,7 @@ och_status och_config_read_hf(const och_json *j, const char *prefix, och_config 
  * old form, with rope_theta and rope_scaling at the top). */
 och_status och_config_read_hf_rope(const och_json *j, const char *prefix, const char *scope, och_rope_config *inout_rope,
                                    och_err *err) OCH_WARN_UNUSED;
-/* Ranges and divisibility; RANGE or UNSUPPORTED, naming the value. `where` is the file. */
+/* Ranges and divisibility; RANGE, naming the value. `where` is the file. */
 och_status och_config_check(const och_config *c, const char *where, och_err *err) OCH_WARN_UNUSED;
 
 /* Window of a layer, 0 for a full one. */

@@ -36,6 +36,8 @@ static void scale_yarn(const och_rope_config *c, float *f, int n) {
     }
 }
 
+double och_rope_yarn_magnitude(double factor) { return factor > 1.0 ? 0.1 * log(factor) + 1.0 : 1.0; }
+
 void och_rope_init(const och_rope_config *c, const float *factors, och_rope *r) {
     int n = c->dim / 2;
     r->dim = c->dim;
@@ -51,9 +53,7 @@ void och_rope_init(const och_rope_config *c, const float *factors, och_rope *r) 
     case OCH_ROPE_LLAMA3: scale_llama3(c, r->inv_freq, n); break;
     case OCH_ROPE_YARN:
         scale_yarn(c, r->inv_freq, n);
-        r->magnitude = (float)(c->attention_factor > 0.0 ? c->attention_factor
-                               : c->factor > 1.0        ? 0.1 * log(c->factor) + 1.0
-                                                        : 1.0);
+        r->magnitude = (float)(c->attention_factor > 0.0 ? c->attention_factor : och_rope_yarn_magnitude(c->factor));
         break;
     }
     if (factors)

@@ -16,6 +16,9 @@ typedef struct och_rope {
  * that a file brings (rope_freqs.weight). */
 void och_rope_init(const och_rope_config *c, const float *factors, och_rope *out_rope);
 
+/* What YARN multiplies cosines and sines by unless a file says otherwise: 0.1 ln(factor) + 1. */
+double och_rope_yarn_magnitude(double factor);
+
 /* out[dim]: dim/2 cosines, then dim/2 sines, at that position. */
 void och_rope_row(const och_rope *r, int32_t position, float *out);
 
