@@ -12,7 +12,6 @@
 
 /* Rows that a thread takes at a time: a multiple of what packing needs, and few enough to give pages back soon. */
 #define CHUNK_ROWS 256
-#define MAX_CONVERT_THREADS 64
 
 och_status och_load_check(const och_model *m, const och_weight *w, const och_file_tensor *t, och_err *err) {
     OCH_TRY(och_file_tensor_check(t, err));
@@ -136,7 +135,6 @@ static och_status load_matrix(och_loader *l, och_weight *w, const och_file_tenso
             och_err_prefix(err, "%s: tensor %s", m->path, t->name);
             return st;
         }
-        w->provider = p->name;
         uint64_t packed;
         och_layout layout = p->weight_layout ? p->weight_layout(m->device, t->dtype, x->rows, x->cols, &packed) : OCH_LAYOUT_NATIVE;
         if (layout != OCH_LAYOUT_NATIVE) {
@@ -151,10 +149,11 @@ static och_status load_matrix(och_loader *l, och_weight *w, const och_file_tenso
         x->addr.value = (uintptr_t)t->data;
         j.discard = true; /* validated now; ops bring back what they read */
         /* A tied embedding is validated as the output matrix. */
-        if (w->role == OCH_ROLE_EMBED && och_model_find(m, OCH_ROLE_OUTPUT, -1) &&
-            !strcmp(och_model_find(m, OCH_ROLE_OUTPUT, -1)->name, w->name))
-            return step(l, 0, err);
-        OCH_TRY(run_pack(l, &j, err));
+        bool tied = w->role == OCH_ROLE_EMBED && !strcmp(och_model_find(m, OCH_ROLE_OUTPUT, -1)->name, w->name);
+        if (!tied) {
+            OCH_TRY(run_pack(l, &j, err));
+            m->weight_bytes += bytes;
+        }
         return step(l, t->size_bytes, err);
     }
     OCH_TRY(och_buf_alloc(m->device, OCH_MAX(bytes, 1), OCH_MEM_DEVICE, &w->buf, err));
@@ -197,10 +196,14 @@ static och_status load_vectors(och_loader *l, const och_file_tensor *const *sour
             break;
         }
         och_format_decode_row(t->dtype, t->data, staging + at, n);
+        for (uint64_t k = 0; w->role == OCH_ROLE_ROPE_FACTORS && k < n && st == OCH_OK; k++)
+            if (!(staging[at + k] >= 1e-6f) || !(staging[at + k] <= 1e6f)) /* they divide */
+                st = och_err_set(err, OCH_RANGE, "%s: tensor %s, element %llu: expected 1e-6 to 1e+06, found %g", m->path, t->name,
+                                 (unsigned long long)k, (double)staging[at + k]);
+        if (st != OCH_OK) break;
         w->tensor = (och_tensor){.dtype = OCH_DTYPE_F32, .rows = 1, .cols = (int64_t)n, .row_bytes = n * 4};
         w->tensor.addr = och_dev_addr_add(m->vectors.addr, at * 4);
         w->tensor.host = m->vectors.host ? (float *)m->vectors.host + at : NULL;
-        w->provider = "";
         at += (n + 15) / 16 * 16;
         st = step(l, t->size_bytes, err);
     }

@@ -64,7 +64,6 @@ och_status och_model_add_weight(och_model *m, och_role role, int layer, const ch
     och_weight *w = &m->weights[m->n_weights];
     w->role = role;
     w->layer = layer;
-    w->provider = "";
     snprintf(w->name, sizeof w->name, "%s", name);
     m->index[slot(m, role, layer)] = m->n_weights++;
     return OCH_OK;

@@ -19,7 +19,6 @@ typedef struct och_weight {
     uint64_t file_bytes;
     och_tensor tensor;  /* what ops are given */
     och_buf buf;        /* owned memory, empty for a view of the file or of a shared buffer */
-    const char *provider; /* of the linear op that packed it; "" for vectors and views */
 } och_weight;
 
 typedef bool (*och_load_progress)(void *user, const char *phase, uint64_t done, uint64_t total);
