@@ -154,7 +154,7 @@ typedef struct ochre_span {
     int32_t n_tokens;
     ochre_logits logits; /* of which of these tokens */
 } ochre_span;
-/* All or nothing: on failure no sequence has changed. */
+/* All or nothing: on failure no sequence has changed. OCHRE_NOMEM: kv_tokens are used up. */
 OCHRE_API ochre_status ochre_step(ochre_session *session, const ochre_span *spans, size_t n_spans, ochre_error *error);
 /* Logits of the last step, float32 [out_rows, n_vocab], rows in the order of the spans and their tokens. Borrowed, valid
  * until the next step. */
@@ -187,7 +187,11 @@ typedef enum ochre_stop { OCHRE_STOP_END, OCHRE_STOP_LENGTH, OCHRE_STOP_CALLBACK
 typedef bool (*ochre_token_fn)(void *user, int32_t token, const char *text, size_t text_bytes);
 
 /* Appends `text` (flags as for ochre_tokenize) to the sequence and generates at most max_tokens tokens, or until an end
- * token or a full context. out_stop and out_n_tokens may be NULL; sampling NULL: greedy. */
+ * token (OCHRE_STOP_END) or a full context (OCHRE_STOP_LENGTH, as for max_tokens). An empty text starts an empty sequence
+ * with the begin token; else text must have a token. Every token that on_token was called for is then part of the sequence,
+ * but for one for which a full context has no room; the end token is neither reported nor appended. Penalties look back on
+ * this call's text and tokens. On failure the sequence holds what was appended so far. on_token must not use the session.
+ * out_stop and out_n_tokens may be NULL; sampling NULL: greedy. */
 OCHRE_API ochre_status ochre_generate(ochre_session *session, int32_t sequence, const char *text, size_t text_bytes,
                                       uint32_t flags, int32_t max_tokens, const ochre_sampling *sampling,
                                       ochre_token_fn on_token, void *user, ochre_stop *out_stop,

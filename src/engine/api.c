@@ -22,7 +22,7 @@ struct ochre_model {
 struct ochre_session {
     ochre_model *model; /* retained */
     och_session *s;
-    och_sampler_params params;
+    och_span *spans; /* owned, [max_sequences] */
     void *sampler_scratch; /* owned */
     size_t sampler_scratch_bytes;
 };
@@ -227,13 +227,16 @@ static och_status create_session(ochre_model *model, const ochre_session_options
     w->sampler_scratch = och_malloc_aligned(w->sampler_scratch_bytes, 64);
     och_status st = w->sampler_scratch ? och_session_create(model->m, &so, &w->s, err)
                                        : och_err_nomem(err, w->sampler_scratch_bytes, "sampling");
-    if (st != OCH_OK) {
-        och_free_aligned(w->sampler_scratch);
-        och_free(w);
-        return st;
+    if (st == OCH_OK) {
+        size_t n = (size_t)w->s->options.max_sequences;
+        if (!(w->spans = och_malloc_array(n, sizeof *w->spans))) st = och_err_nomem(err, n * sizeof *w->spans, "spans");
     }
     atomic_fetch_add(&model->refs, 1);
     w->model = model;
+    if (st != OCH_OK) {
+        ochre_session_destroy(w);
+        return st;
+    }
     *out_session = w;
     return OCH_OK;
 }
@@ -248,6 +251,7 @@ ochre_status ochre_session_create(ochre_model *model, const ochre_session_option
 void ochre_session_destroy(ochre_session *session) {
     if (!session) return;
     och_session_destroy(session->s);
+    och_free(session->spans);
     och_free_aligned(session->sampler_scratch);
     ochre_model_close(session->model);
     och_free(session);
@@ -280,9 +284,6 @@ ochre_status ochre_sequence_length(const ochre_session *session, int32_t sequenc
     WITH_SESSION(session && out_n_tokens ? session : NULL, och_session_sequence_length(session->s, sequence, out_n_tokens, &e));
 }
 
-/* Spans have the same members in the same order; the copy keeps the two headers independent. */
-#define MAX_STACK_SPANS 64
-
 ochre_status ochre_step(ochre_session *session, const ochre_span *spans, size_t n_spans, ochre_error *error) {
     och_err e;
     och_err_clear(&e);
@@ -291,14 +292,9 @@ ochre_status ochre_step(ochre_session *session, const ochre_span *spans, size_t 
     if (st == OCH_OK && n_spans > (size_t)session->s->options.max_sequences)
         st = och_err_set(&e, OCH_RANGE, "step: expected at most %d spans (max_sequences), found %zu", session->s->options.max_sequences, n_spans);
     if (st != OCH_OK) return give(&e, st, error);
-    och_span stack[MAX_STACK_SPANS], *internal = stack;
-    if (n_spans > MAX_STACK_SPANS && !(internal = och_malloc_array(n_spans, sizeof *internal)))
-        return give(&e, och_err_nomem(&e, n_spans * sizeof *internal, "spans"), error);
     for (size_t i = 0; i < n_spans; i++)
-        internal[i] = (och_span){spans[i].sequence, spans[i].tokens, spans[i].n_tokens, (int)spans[i].logits};
-    st = och_session_step(session->s, internal, n_spans, &e);
-    if (internal != stack) och_free(internal);
-    return give(&e, st, error);
+        session->spans[i] = (och_span){spans[i].sequence, spans[i].tokens, spans[i].n_tokens, (int)spans[i].logits};
+    return give(&e, och_session_step(session->s, session->spans, n_spans, &e), error);
 }
 
 const float *ochre_step_logits(const ochre_session *session, size_t *out_rows) {
@@ -342,12 +338,12 @@ ochre_status ochre_sample(ochre_session *session, size_t row, const ochre_sampli
     return give(&e, st, error);
 }
 
-/* The prompt in steps of at most max_step_tokens; logits of its last token. */
-static och_status feed(ochre_session *session, int32_t sequence, const int32_t *ids, size_t n, och_err *err) {
+/* Tokens in steps of at most max_step_tokens; on request logits of the last. */
+static och_status feed(ochre_session *session, int32_t sequence, const int32_t *ids, size_t n, bool logits, och_err *err) {
     size_t most = (size_t)session->s->options.max_step_tokens;
     for (size_t at = 0; at < n; at += most) {
         size_t k = OCH_MIN(most, n - at);
-        och_span span = {sequence, ids + at, (int32_t)k, at + k == n};
+        och_span span = {sequence, ids + at, (int32_t)k, logits && at + k == n};
         OCH_TRY(och_session_step(session->s, &span, 1, err));
     }
     return OCH_OK;
@@ -381,13 +377,14 @@ static och_status generate_tokens(generation *g, och_err *err) {
         g->n_tokens++;
         OCH_TRY(och_tok_ids_push(&g->history, token, err));
         och_strbuf_clear(&g->text);
-        OCH_TRY(och_detok_push(&g->detok, token, &g->text, err));
-        if (g->on_token && !g->on_token(g->user, token, och_strbuf_str(&g->text), g->text.size)) {
-            g->stop = OCHRE_STOP_CALLBACK;
-            return OCH_OK;
-        }
-        if (g->n_tokens == g->max_tokens || length == context) return OCH_OK;
-        OCH_TRY(feed(g->session, g->sequence, &token, 1, err));
+        /* Vocabularies are often padded: an id without an entry has no text. */
+        if (token < och_tok_vocab_size(tok)) OCH_TRY(och_detok_push(&g->detok, token, &g->text, err));
+        bool more = !g->on_token || g->on_token(g->user, token, och_strbuf_str(&g->text), g->text.size);
+        if (!more) g->stop = OCHRE_STOP_CALLBACK;
+        if (length == context) return OCH_OK;
+        more = more && g->n_tokens < g->max_tokens;
+        OCH_TRY(feed(g->session, g->sequence, &token, 1, more, err));
+        if (!more) return OCH_OK;
     }
     return OCH_OK;
 }
@@ -407,7 +404,7 @@ static och_status generate(generation *g, const char *text, size_t text_bytes, u
     och_detok_init(&g->detok, tok, true);
     /* A text goes on from what stands before it: its first piece keeps its leading space. */
     g->detok.started = true;
-    OCH_TRY(feed(g->session, g->sequence, g->history.ids, g->history.n, err));
+    OCH_TRY(feed(g->session, g->sequence, g->history.ids, g->history.n, g->max_tokens > 0, err));
     OCH_TRY(generate_tokens(g, err));
     och_strbuf_clear(&g->text);
     OCH_TRY(och_detok_flush(&g->detok, &g->text, err));

@@ -174,6 +174,23 @@ static och_status create_logits(och_session *s, och_err *err) {
     return s->logits_host ? OCH_OK : och_err_nomem(err, bytes, "logits");
 }
 
+/* Tables are made on the host, so that a file's divisors come back from a device of its own memory. */
+static och_status create_rope(och_session *s, och_err *err) {
+    const och_model *m = s->model;
+    const och_device_vtable *v = m->device->vtable;
+    const och_tensor *t = och_model_weight(m, OCH_ROLE_ROPE_FACTORS, -1);
+    float copy[OCH_MAX_ROPE_DIM / 2];
+    const float *factors = t ? t->host : NULL;
+    if (t && !factors) {
+        OCH_TRY(v->copy_to_host(s->queue, copy, t->addr, t->row_bytes, err));
+        OCH_TRY(v->synchronise(s->queue, err));
+        factors = copy;
+    }
+    och_rope_init(&m->config.rope, factors, &s->rope[0]);
+    och_rope_init(&m->config.rope_sliding, factors, &s->rope[1]);
+    return OCH_OK;
+}
+
 och_status och_session_create(och_model *m, const och_session_options *options, och_session **out_session, och_err *err) {
     *out_session = NULL;
     och_session *s = och_calloc(1, sizeof *s);
@@ -182,22 +199,20 @@ och_status och_session_create(och_model *m, const och_session_options *options, 
     s->options = options ? *options : (och_session_options){.kv_dtype = OCH_DTYPE_NONE};
     och_plan_init(&s->plan);
     och_status st;
-    const och_tensor *factors = och_model_weight(m, OCH_ROLE_ROPE_FACTORS, -1);
-    och_rope_init(&m->config.rope, factors ? factors->host : NULL, &s->rope[0]);
-    och_rope_init(&m->config.rope_sliding, NULL, &s->rope[1]);
     OCH_TRY_GOTO(resolve_options(s, err));
     OCH_TRY_GOTO(m->device->vtable->queue_create(m->device, &s->queue, err));
+    OCH_TRY_GOTO(create_rope(s, err));
     OCH_TRY_GOTO(describe_groups(s, err));
     OCH_TRY_GOTO(create_inputs(s, err));
     OCH_TRY_GOTO(create_logits(s, err));
     OCH_TRY_GOTO(build_plan(s, err));
     OCH_TRY_GOTO(create_memory(s, err));
     s->sequences = och_calloc((size_t)s->options.max_sequences, sizeof *s->sequences);
-    /* A span of n tokens touches at most n / block + 2 blocks a group, and only shared ones are copied: at most one a
-     * sequence and group, since the blocks after the first are fresh. */
-    s->copies_capacity = (uint32_t)s->options.max_sequences * 2 * 4;
+    /* At most one a sequence and group: the blocks after a span's first are fresh. */
+    s->copies_capacity = (uint32_t)s->options.max_sequences * 2;
     s->copies = och_malloc_array(s->copies_capacity, sizeof *s->copies);
-    if (!s->sequences || !s->copies) st = och_err_nomem(err, (uint64_t)s->options.max_sequences * sizeof *s->sequences, "sequences");
+    s->span_of = och_calloc((size_t)s->options.max_sequences, sizeof *s->span_of);
+    if (!s->sequences || !s->copies || !s->span_of) st = och_err_nomem(err, (uint64_t)s->options.max_sequences * sizeof *s->sequences, "sequences");
 done:
     if (st != OCH_OK) {
         och_session_destroy(s);
@@ -213,6 +228,7 @@ void och_session_destroy(och_session *s) {
         for (int i = 0; i < s->options.max_sequences; i++) och_kv_seq_destroy(s->sequences[i]);
     och_free(s->sequences);
     och_free(s->copies);
+    och_free(s->span_of);
     och_plan_deinit(&s->plan);
     for (int g = 0; g < 2; g++) {
         och_kv_pool_destroy(s->groups[g].pool);

@@ -50,8 +50,8 @@ typedef struct och_session {
     och_kv_seq **sequences; /* [max_sequences], NULL: free */
     och_kv_copy *copies;    /* scratch of a step */
     uint32_t copies_capacity;
+    size_t *span_of;    /* [max_sequences]: the span that held the sequence when it was last checked */
     int64_t n_out_rows; /* of the last step */
-    uint64_t n_steps;
 } och_session;
 
 typedef struct och_span {

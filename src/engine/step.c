@@ -9,15 +9,16 @@ typedef struct step {
     uint32_t n_copies;
 } step;
 
-static och_status check_spans(const och_session *s, const och_span *spans, size_t n_spans, step *st, och_err *err) {
+static och_status check_spans(och_session *s, const och_span *spans, size_t n_spans, step *st, och_err *err) {
     const och_session_options *o = &s->options;
     for (size_t i = 0; i < n_spans; i++) {
         const och_span *p = &spans[i];
         if (p->sequence < 0 || p->sequence >= o->max_sequences || !s->sequences[p->sequence])
             return och_err_set(err, OCH_INVALID, "step, span %zu: expected the id of a sequence of this session, found %d", i, p->sequence);
-        for (size_t j = 0; j < i; j++)
-            if (spans[j].sequence == p->sequence)
-                return och_err_set(err, OCH_INVALID, "step, span %zu: sequence %d is in span %zu already", i, p->sequence, j);
+        size_t j = s->span_of[p->sequence]; /* of this step only if that span says so */
+        if (j < i && spans[j].sequence == p->sequence)
+            return och_err_set(err, OCH_INVALID, "step, span %zu: sequence %d is in span %zu already", i, p->sequence, j);
+        s->span_of[p->sequence] = i;
         if (p->n_tokens < 1 || !p->tokens)
             return och_err_set(err, OCH_INVALID, "step, span %zu: expected at least one token, found %d", i, p->n_tokens);
         if (p->logits < 0 || p->logits > 2)
@@ -39,8 +40,8 @@ static och_status check_spans(const och_session *s, const och_span *spans, size_
     return OCH_OK;
 }
 
-/* Room for the new positions. A reservation outlives a failed step (it is free to repeat), and so must its copies be
- * made, which is why they are made even when a later span is refused. */
+/* Room for the new positions. A sequence has its fresh blocks from here on, whether the step succeeds or not: their copies
+ * are made even when a later span is refused. */
 static och_status reserve(och_session *s, const och_span *spans, size_t n_spans, step *st, och_err *err) {
     for (size_t i = 0; i < n_spans; i++) {
         och_kv_seq *seq = s->sequences[spans[i].sequence];
@@ -159,24 +160,35 @@ static och_status execute(och_session *s, const step *st, och_err *err) {
     return OCH_OK;
 }
 
-och_status och_session_step(och_session *s, const och_span *spans, size_t n_spans, och_err *err) {
+static och_status run(och_session *s, const och_span *spans, size_t n_spans, step *st, och_err *err) {
     const och_device_vtable *v = s->model->device->vtable;
+    och_status reserved = reserve(s, spans, n_spans, st, err);
+    OCH_TRY(copy_blocks(s, st, err));
+    OCH_TRY(reserved);
+    s->n_out_rows = 0;
+    write_tables(s, spans, n_spans);
+    write_tokens(s, spans, n_spans);
+    OCH_TRY(upload_all(s, st, err));
+    OCH_TRY(execute(s, st, err));
+    if (s->logits_host && st->n_outputs)
+        OCH_TRY(v->copy_to_host(s->queue, s->logits_host, s->logits.addr, (uint64_t)st->n_outputs * (uint64_t)s->model->config.n_vocab * 4, err));
+    OCH_TRY(v->synchronise(s->queue, err));
+    for (size_t i = 0; i < n_spans; i++) OCH_TRY(och_kv_seq_commit(s->sequences[spans[i].sequence], (uint32_t)spans[i].n_tokens, err));
+    s->n_out_rows = st->n_outputs;
+    return OCH_OK;
+}
+
+och_status och_session_step(och_session *s, const och_span *spans, size_t n_spans, och_err *err) {
     step st = {0};
     if (!n_spans) return och_err_set(err, OCH_INVALID, "step: expected at least one span, found none");
     OCH_TRY(check_spans(s, spans, n_spans, &st, err));
-    s->n_out_rows = 0;
-    och_status reserved = reserve(s, spans, n_spans, &st, err);
-    OCH_TRY(copy_blocks(s, &st, err));
-    OCH_TRY(reserved);
-    write_tables(s, spans, n_spans);
-    write_tokens(s, spans, n_spans);
-    OCH_TRY(upload_all(s, &st, err));
-    OCH_TRY(execute(s, &st, err));
-    if (s->logits_host && st.n_outputs)
-        OCH_TRY(v->copy_to_host(s->queue, s->logits_host, s->logits.addr, (uint64_t)st.n_outputs * (uint64_t)s->model->config.n_vocab * 4, err));
-    OCH_TRY(v->synchronise(s->queue, err));
-    for (size_t i = 0; i < n_spans; i++) OCH_TRY(och_kv_seq_commit(s->sequences[spans[i].sequence], (uint32_t)spans[i].n_tokens, err));
-    s->n_out_rows = st.n_outputs;
-    s->n_steps++;
-    return OCH_OK;
+    och_status status = run(s, spans, n_spans, &st, err);
+    if (status == OCH_OK) return OCH_OK;
+    /* Blocks that were reserved go back, so that other sequences can have them. Cutting to the present length drops no
+     * position, and so is never refused. */
+    for (size_t i = 0; i < n_spans; i++) {
+        och_kv_seq *seq = s->sequences[spans[i].sequence];
+        if (och_kv_seq_truncate(seq, och_kv_seq_length(seq), NULL) != OCH_OK) return OCH_INTERNAL;
+    }
+    return status;
 }

@@ -233,6 +233,66 @@ static void steps_allocate_nothing(void **state) {
     }
 }
 
+/* A step of many sequences at once allocates no more than one of few. */
+static void large_steps_allocate_nothing(void **state) {
+    (void)state;
+    enum { MANY = 100 };
+    ochre_error error;
+    int32_t seqs[MANY], token = 5;
+    ochre_span spans[MANY];
+    ochre_model *m = open_tiny("tiny-llama", NULL, 2);
+    ochre_session *s = open_session(m, MANY, 32, MANY, MANY, false);
+    for (int i = 0; i < MANY; i++) {
+        MUST(ochre_sequence_create(s, &seqs[i], &error));
+        spans[i] = (ochre_span){seqs[i], &token, 1, OCHRE_LOGITS_LAST};
+    }
+    och_alloc_fail_at(0);
+    MUST(ochre_step(s, spans, MANY, &error));
+    assert_int_equal(och_alloc_count(), 0);
+    spans[MANY - 1].sequence = seqs[MANY / 2];
+    assert_int_equal(ochre_step(s, spans, MANY, &error), OCHRE_INVALID);
+    assert_string_equal(error.message, "step, span 99: sequence 50 is in span 50 already");
+    ochre_session_destroy(s);
+    ochre_model_close(m);
+}
+
+/* Two sequences ask for more state than there is: neither keeps a block of it, and the logits of the step before stay. */
+static void a_refused_step_gives_its_state_back(void **state) {
+    (void)state;
+    enum { STATE = 96 };
+    ochre_error error;
+    static float before[VOCAB];
+    int32_t t[STATE], a, b, n;
+    make_tokens(t, STATE, 10);
+    for (int i = 0; i < 2; i++) {
+        ochre_model *m = open_tiny(i ? "tiny-gemma3" : "tiny-llama", NULL, 2);
+        ochre_session *s;
+        ochre_session_options o = OCHRE_SESSION_OPTIONS_INIT;
+        o.max_sequences = 2;
+        o.max_context = 128;
+        o.kv_tokens = STATE;
+        MUST(ochre_session_create(m, &o, &s, &error));
+        MUST(ochre_sequence_create(s, &a, &error));
+        MUST(ochre_sequence_create(s, &b, &error));
+        ochre_span spans[2] = {{a, t, 1, OCHRE_LOGITS_LAST}, {b, t, STATE, OCHRE_LOGITS_NONE}};
+        size_t rows;
+        MUST(ochre_step(s, spans, 1, &error));
+        memcpy(before, ochre_step_logits(s, &rows), sizeof before);
+        spans[0].n_tokens = 60;
+        assert_int_equal(ochre_step(s, spans, 2, &error), OCHRE_NOMEM);
+        assert_non_null(strstr(error.message, "step, span 1 (sequence 1)"));
+        const float *after = ochre_step_logits(s, &rows);
+        assert_int_equal(rows, 1);
+        assert_memory_equal(after, before, sizeof before);
+        spans[1].n_tokens = 64; /* all but the block of a's first token */
+        MUST(ochre_step(s, spans + 1, 1, &error));
+        MUST(ochre_sequence_length(s, a, &n, &error));
+        assert_int_equal(n, 1);
+        ochre_session_destroy(s);
+        ochre_model_close(m);
+    }
+}
+
 /* The plan as the architecture builds it, and as the passes leave it. */
 static void passes_keep_the_values(void **state) {
     (void)state;
@@ -266,6 +326,48 @@ static void passes_keep_the_values(void **state) {
             ochre_model_close(m);
         }
     }
+}
+
+typedef struct progress {
+    uint64_t done, total;
+    int calls, stop_at;
+} progress;
+
+static bool note_progress(void *user, const char *phase, uint64_t done, uint64_t total) {
+    progress *p = user;
+    assert_non_null(phase);
+    assert_true(done >= p->done && done <= total && (!p->total || total == p->total));
+    p->done = done;
+    p->total = total;
+    return ++p->calls != p->stop_at;
+}
+
+static void progress_ends_at_its_total(void **state) {
+    (void)state;
+    static const char *const names[] = {"tiny-llama", "tiny-llama.gguf", "tiny-gemma3", "tiny-gemma3.gguf"}; /* the last two tied */
+    ochre_error error;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        for (int p = 0; p < 2; p++) {
+            char path[512];
+            snprintf(path, sizeof path, "%s/golden/%s", OCHRE_TEST_DIR, names[i]);
+            progress seen = {0};
+            ochre_model *m;
+            ochre_model_options o = OCHRE_MODEL_OPTIONS_INIT;
+            o.provider = p ? NULL : "reference";
+            o.progress = note_progress;
+            o.user = &seen;
+            MUST(ochre_model_open(path, &o, &m, &error));
+            assert_true(seen.total > 0);
+            assert_int_equal(seen.done, seen.total);
+            ochre_model_info info = {.size_bytes = sizeof info};
+            MUST(ochre_model_describe(m, &info, &error));
+            /* float32 or 16-bit files, and what packing adds; views of the file count too */
+            assert_in_range(info.weight_bytes, info.n_parameters * 2, info.n_parameters * 5);
+            ochre_model_close(m);
+            seen = (progress){.stop_at = seen.calls - 1};
+            assert_int_equal(ochre_model_open(path, &o, &m, &error), OCHRE_CANCELLED);
+            assert_null(m);
+        }
 }
 
 static void options_are_checked(void **state) {
@@ -307,7 +409,8 @@ int main(void) {
         cmocka_unit_test(company_changes_no_byte_when_invariant),  cmocka_unit_test(threads_change_no_byte),
         cmocka_unit_test(forks_do_not_disturb_each_other),         cmocka_unit_test(a_failed_step_changes_nothing),
         cmocka_unit_test(steps_allocate_nothing),                  cmocka_unit_test(passes_keep_the_values),
-        cmocka_unit_test(options_are_checked),
+        cmocka_unit_test(options_are_checked),                     cmocka_unit_test(large_steps_allocate_nothing),
+        cmocka_unit_test(a_refused_step_gives_its_state_back),     cmocka_unit_test(progress_ends_at_its_total),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
