@@ -1,6 +1,6 @@
 /* The nth allocation fails: opening, a session, generation and a second try end in a clean error, and nothing leaks.
  * `fault_test_alloc --all` tries every n (the campaign); without it a sample of them runs. */
-#include "../model/support.h"
+#include "../model/folder.h"
 
 #include "base/alloc.h"
 
@@ -47,9 +47,7 @@ static void load_and_generate(run *r) {
 
 static bool all;
 
-static void nth_allocation_fails(const char *name) {
-    char path[512];
-    snprintf(path, sizeof path, "%s/golden/%s", OCHRE_TEST_DIR, name);
+static void nth_allocation_fails(const char *name, const char *path) {
     run r = {.path = path};
     load_and_generate(&r); /* what is made once for the process is made now */
     if (r.status != OCHRE_OK) fail_msg("%s: %s", path, r.error.message);
@@ -81,16 +79,28 @@ static void nth_allocation_fails(const char *name) {
 
 static void a_folder(void **s) {
     (void)s;
-    nth_allocation_fails("tiny-qwen3");
+    char path[512];
+    snprintf(path, sizeof path, "%s/golden/tiny-qwen3", OCHRE_TEST_DIR);
+    nth_allocation_fails("tiny-qwen3", path);
+}
+
+static void a_folder_with_a_tokenizer(void **s) {
+    (void)s;
+    folder_make("tiny-qwen2", NULL, NULL);
+    folder_tokenizer(-1);
+    nth_allocation_fails("tiny-qwen2 with a tokenizer", folder_path);
+    folder_remove();
 }
 
 static void a_gguf(void **s) {
     (void)s;
-    nth_allocation_fails("tiny-gemma3.gguf");
+    char path[512];
+    snprintf(path, sizeof path, "%s/golden/tiny-gemma3.gguf", OCHRE_TEST_DIR);
+    nth_allocation_fails("tiny-gemma3.gguf", path);
 }
 
 int main(int argc, char **argv) {
     all = argc > 1 && !strcmp(argv[1], "--all");
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_folder), cmocka_unit_test(a_gguf)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_folder), cmocka_unit_test(a_folder_with_a_tokenizer), cmocka_unit_test(a_gguf)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,8 @@
 #include "folder.h"
 
 #include "base/alloc.h"
+#include "model/rope.h"
+#include "unit/file_build.h"
 
 #include <math.h>
 
@@ -230,10 +232,172 @@ static void weights_that_are_no_numbers(void **state) {
     folder_remove();
 }
 
+typedef struct pair {
+    const char *key;
+    double value;
+    const char *text; /* instead of the number */
+} pair;
+
+/* A configuration from a GGUF with these keys beside the required ones. */
+static ochre_status gguf_config(const char *arch, const pair *pairs, size_t n_pairs, och_config *out, char message[768]) {
+    static const pair required[] = {{"block_count", 12, NULL}, {"embedding_length", 64, NULL}, {"feed_forward_length", 96, NULL},
+                                    {"attention.head_count", 4, NULL}, {"context_length", 1024, NULL}};
+    och_strbuf b;
+    och_err err;
+    char key[128];
+    built_tensor embed = {"token_embd.weight", 2, {64, 8}, 0, 0};
+    och_err_clear(&err);
+    och_strbuf_init(&b);
+    put_header(&b, 3, 1, 7 + n_pairs);
+    put_key(&b, "general.architecture", 8);
+    put_str(&b, arch);
+    snprintf(key, sizeof key, "%s.attention.layer_norm_rms_epsilon", arch);
+    put_key(&b, key, 6);
+    put_f32(&b, 1e-6f);
+    for (int i = 0; i < 5; i++) {
+        snprintf(key, sizeof key, "%s.%s", arch, required[i].key);
+        put_key(&b, key, 4);
+        put_u32(&b, (uint32_t)required[i].value);
+    }
+    for (size_t i = 0; i < n_pairs; i++) {
+        bool whole = pairs[i].value == floor(pairs[i].value) && !strstr(pairs[i].key, "factor");
+        snprintf(key, sizeof key, "%s.%s", arch, pairs[i].key);
+        put_key(&b, key, pairs[i].text ? 8 : whole ? 4 : 6);
+        if (pairs[i].text) put_str(&b, pairs[i].text);
+        else if (whole) put_u32(&b, (uint32_t)pairs[i].value);
+        else put_f32(&b, (float)pairs[i].value);
+    }
+    put_tensor(&b, &embed);
+    put_data(&b, 32, 64 * 8 * 4);
+    och_gguf *g;
+    och_status st = och_gguf_open_memory("made", b.data, b.size, &g, &err);
+    if (st == OCH_OK) {
+        st = och_arch_find_gguf(arch)->config_gguf(g, arch, out, &err);
+        if (st == OCH_OK) st = och_config_check(out, "made", &err);
+        och_gguf_close(g);
+    } else
+        fail_msg("%s", err.message);
+    och_strbuf_deinit(&b);
+    snprintf(message, 768, "%s", err.message);
+    return (ochre_status)st;
+}
+
+/* As llama.cpp reads the keys (llama-model.cpp, load_hparams; models/gemma3.cpp). */
+static void gguf_scalings(void **state) {
+    (void)state;
+    static och_config c;
+    och_rope r;
+    char message[768];
+    assert_int_equal(gguf_config("llama", NULL, 0, &c, message), OCHRE_OK);
+    assert_int_equal(c.rope.scaling, OCH_ROPE_PLAIN);
+    assert_int_equal(c.rope.dim, 16);
+    assert_int_equal(gguf_config("llama", (pair[]){{"rope.scaling.factor", 4, NULL}}, 1, &c, message), OCHRE_OK);
+    och_rope_init(&c.rope, NULL, &r);
+    assert_true(r.inv_freq[0] == 0.25f);
+    assert_int_equal(gguf_config("llama", (pair[]){{"rope.scale_linear", 2, NULL}}, 1, &c, message), OCHRE_OK);
+    och_rope_init(&c.rope, NULL, &r);
+    assert_true(r.inv_freq[0] == 0.5f);
+    assert_int_equal(gguf_config("llama", (pair[]){{"rope.scaling.factor", 0, NULL}}, 1, &c, message), OCHRE_OK);
+    assert_int_equal(c.rope.scaling, OCH_ROPE_PLAIN);
+    assert_int_equal(gguf_config("llama", (pair[]){{"rope.scaling.factor", 4, NULL}, {"rope.scaling.type", 0, "none"}}, 2, &c, message), OCHRE_OK);
+    och_rope_init(&c.rope, NULL, &r);
+    assert_true(r.inv_freq[0] == 1.0f);
+    /* 0.1 ln 4 + 1 = 1.13863 */
+    static const pair yarn[] = {{"rope.scaling.type", 0, "yarn"}, {"rope.scaling.factor", 4, NULL}, {"rope.scaling.attn_factor", 0.5, NULL}};
+    assert_int_equal(gguf_config("llama", yarn, 2, &c, message), OCHRE_OK);
+    assert_int_equal(c.rope.original_context, 1024);
+    och_rope_init(&c.rope, NULL, &r);
+    assert_true(fabsf(r.magnitude - 1.13863f) < 1e-5f);
+    assert_int_equal(gguf_config("llama", yarn, 3, &c, message), OCHRE_OK);
+    och_rope_init(&c.rope, NULL, &r);
+    assert_true(fabsf(r.magnitude - 0.569315f) < 1e-5f);
+    assert_int_equal(gguf_config("llama", (pair[]){{"rope.scaling.type", 0, "longrope"}}, 1, &c, message), OCHRE_UNSUPPORTED);
+    assert_non_null(strstr(message, "made: key llama.rope.scaling.type: expected none, linear or yarn, found longrope"));
+    /* Gemma: five to one, or as the file says */
+    static const pair gemma[] = {{"attention.sliding_window", 8, NULL}, {"rope.freq_base_swa", 20000.5, NULL}, {"attention.sliding_window_pattern", 3, NULL}};
+    assert_int_equal(gguf_config("gemma3", gemma, 1, &c, message), OCHRE_OK);
+    for (int l = 0; l < 12; l++) assert_int_equal(och_config_window(&c, l), l % 6 == 5 ? 0 : 8);
+    assert_true(c.rope_sliding.base == 10000.0);
+    assert_int_equal(gguf_config("gemma3", gemma, 3, &c, message), OCHRE_OK);
+    for (int l = 0; l < 12; l++) assert_int_equal(och_config_window(&c, l), l % 3 == 2 ? 0 : 8);
+    assert_true(c.rope_sliding.base == 20000.5);
+    assert_int_equal(gguf_config("gemma3", (pair[]){{"attention.sliding_window_pattern", 0, NULL}}, 1, &c, message), OCHRE_RANGE);
+    assert_int_equal(gguf_config("gemma3", (pair[]){{"final_logit_softcapping", 30.5, NULL}}, 1, &c, message), OCHRE_UNSUPPORTED);
+}
+
+/* A whole model of one layer as a GGUF, every value 0.125 but the rotary divisors. */
+static void put_model(float divisor, uint32_t window) {
+    static const struct {
+        const char *name;
+        uint64_t cols, rows; /* 0: a vector */
+    } tensors[] = {{"token_embd.weight", 8, 16}, {"output_norm.weight", 8, 0}, {"rope_freqs.weight", 2, 0}, {"blk.0.attn_norm.weight", 8, 0},
+                   {"blk.0.attn_q.weight", 8, 8}, {"blk.0.attn_k.weight", 8, 8}, {"blk.0.attn_v.weight", 8, 8},
+                   {"blk.0.attn_output.weight", 8, 8}, {"blk.0.ffn_norm.weight", 8, 0}, {"blk.0.ffn_gate.weight", 8, 12},
+                   {"blk.0.ffn_up.weight", 8, 12}, {"blk.0.ffn_down.weight", 12, 8}};
+    static const struct {
+        const char *key;
+        uint32_t value;
+    } keys[] = {{"llama.block_count", 1}, {"llama.embedding_length", 8}, {"llama.feed_forward_length", 12},
+                {"llama.attention.head_count", 2}, {"llama.context_length", 64}};
+    enum { N = sizeof tensors / sizeof *tensors, N_KEYS = sizeof keys / sizeof *keys };
+    och_strbuf b;
+    och_strbuf_init(&b);
+    put_header(&b, 3, N, N_KEYS + 3);
+    put_key(&b, "general.architecture", 8);
+    put_str(&b, "llama");
+    put_key(&b, "llama.attention.layer_norm_rms_epsilon", 6);
+    put_f32(&b, 1e-6f);
+    put_key(&b, "llama.attention.sliding_window", 4);
+    put_u32(&b, window);
+    for (int i = 0; i < N_KEYS; i++) {
+        put_key(&b, keys[i].key, 4);
+        put_u32(&b, keys[i].value);
+    }
+    uint64_t at = 0;
+    for (int i = 0; i < N; i++) {
+        built_tensor t = {tensors[i].name, tensors[i].rows ? 2 : 1, {tensors[i].cols, tensors[i].rows}, 0, at};
+        put_tensor(&b, &t);
+        at += (tensors[i].cols * (tensors[i].rows ? tensors[i].rows : 1) * 4 + 31) / 32 * 32;
+    }
+    while (b.size % 32) och_strbuf_append(&b, "", 1);
+    for (int i = 0; i < N; i++) {
+        uint64_t n = tensors[i].cols * (tensors[i].rows ? tensors[i].rows : 1);
+        for (uint64_t k = 0; k < (n + 7) / 8 * 8; k++) put_f32(&b, i == 2 ? divisor : 0.125f);
+    }
+    folder_file("model.gguf", b.data, b.size);
+    och_strbuf_deinit(&b);
+}
+
+/* rope_freqs.weight divides the frequencies, of layers with a window too; what would make them infinite is refused. */
+static void rotary_divisors(void **state) {
+    (void)state;
+    ochre_error error;
+    char path[128];
+    folder_make("tiny-llama", NULL, NULL); /* for the folder */
+    snprintf(path, sizeof path, "%s/model.gguf", folder_path);
+    ochre_model *m;
+    for (uint32_t window = 0; window <= 8; window += 8) {
+        put_model(2.0f, window);
+        MUST(ochre_model_open(path, NULL, &m, &error));
+        ochre_session *s = open_session(m, 1, 16, 16, 1, false);
+        assert_true(och_api_session(s)->rope[window > 0].inv_freq[0] == 0.5f);
+        ochre_session_destroy(s);
+        ochre_model_close(m);
+    }
+    static const float bad[] = {0.0f, -1.0f, 1e-30f};
+    for (int i = 0; i < 3; i++) {
+        put_model(bad[i], 0);
+        assert_int_equal(ochre_model_open(path, NULL, &m, &error), OCHRE_RANGE);
+        assert_non_null(strstr(error.message, "tensor rope_freqs.weight, element 0: expected 1e-6 to 1e+06, found"));
+    }
+    folder_remove();
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_out_of_range), cmocka_unit_test(missing_keys), cmocka_unit_test(qwen_windows),
-        cmocka_unit_test(gemma_defaults), cmocka_unit_test(tensors_of_another_shape), cmocka_unit_test(weights_that_are_no_numbers),
+        cmocka_unit_test(gemma_defaults), cmocka_unit_test(gguf_scalings), cmocka_unit_test(rotary_divisors),
+        cmocka_unit_test(tensors_of_another_shape), cmocka_unit_test(weights_that_are_no_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
