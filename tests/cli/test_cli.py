@@ -279,6 +279,27 @@ class Inspect(unittest.TestCase):
         self.assertEqual(len(j["tensors"]), 2 * 9 + 3)
         self.assertEqual(j["metadata"]["llama.block_count"], 2)
 
+    def test_a_folder(self):
+        folder = os.path.join(GOLDEN, "tiny-qwen3")
+        j = json.loads(ochre("inspect", folder, "--context", "64", "--sequences", "3", "--json").stdout)
+        self.assertEqual((j["runs"], j["metadata"]["model_type"], j["architecture"]), (True, "qwen3", "qwen3"))
+        roles = {t["role"] for t in j["tensors"]}
+        self.assertTrue({"embed", "q", "q_norm", "gate", "output_norm"} <= roles, roles)
+        self.assertEqual({t["verdict"] for t in j["tensors"]}, {"native"})  # all F32
+        self.assertEqual(j["memory"]["weight_bytes"] > 0, True)
+        self.assertEqual([op["op"] for op in j["plan"]][0], "embed")
+        # Three sequences of 64 tokens: layers x 2 x kv heads x head_dim x 2 bytes x 64 x 3, in blocks of 32 tokens.
+        c = j["metadata"]
+        exact = c["num_hidden_layers"] * 2 * c["num_key_value_heads"] * c["head_dim"] * 2 * 64 * 3
+        self.assertGreaterEqual(j["memory"]["state_bytes"], exact)
+        self.assertLessEqual(j["memory"]["state_bytes"], 2 * exact)
+
+    def test_another_device(self):
+        j = json.loads(ochre("inspect", MODEL, "--device", "null", "--json").stdout)
+        self.assertFalse(j["runs"])
+        self.assertIn("null:0", j["reason"])
+        self.assertEqual({t["verdict"] for t in j["tensors"]}, {"reject"})
+
     def test_what_cannot_run_is_shown(self):
         path = os.path.join(TMP.name, "alien.gguf")
         with open(MODEL, "rb") as f:
