@@ -385,6 +385,22 @@ class Verify(unittest.TestCase):
         kl = sum(a * math.log(a / b) for a, b in zip(p, q))
         self.assertAlmostEqual(j["mean_kl"], kl / 17, delta=1e-3 * kl / 17 + 1e-9)
 
+    def test_oracles_that_disagree(self):
+        def change(t):
+            t["one.logits"][2][3 * 288 + 5] += 0.5
+
+        wrong = self.golden(change)
+        for order in ((wrong, self.FILE), (self.FILE, wrong)):
+            args = ["verify", self.FOLDER, "--provider", "reference", "--json", "--against", *order]
+            r = ochre(*args)
+            self.assertEqual(r.returncode, 1)
+            self.assertEqual(json.loads(r.stdout)["tokens"], 64)
+            r = ochre(*args, "--any")
+            self.assertEqual(r.returncode, 0, r.stdout)
+            self.assertEqual(json.loads(r.stdout)["tokens"], 48)
+        r = ochre("verify", self.FOLDER, "--provider", "reference", "--any", "--json", "--against", wrong, wrong)
+        self.assertEqual((r.returncode, json.loads(r.stdout)["tokens"]), (1, 16))
+
     def test_kl_bound(self):
         def change(t):  # a constant shift of all logits but one changes the distribution, not much any logit
             values = t["one.logits"][2]
