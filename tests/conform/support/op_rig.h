@@ -19,6 +19,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The sanitizer builds leave the largest products to the release build: they are after addresses, not values. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define RIG_MAX_PRODUCT 300000
+#else
+#define RIG_MAX_PRODUCT INT64_MAX
+#endif
+
 /* ---- numbers ---- */
 
 typedef struct rng {

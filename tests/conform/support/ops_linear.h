@@ -145,6 +145,7 @@ static void linear_verify(const linear_case *s, const linear_inputs *in, bool re
 }
 
 static void linear_one(rig *r, const linear_case *s, uint64_t seed) {
+    if (s->k * s->n * (s->m[0] + s->m[1] + s->m[2]) > RIG_MAX_PRODUCT) return;
     char name[200];
     linear_name(s, name, sizeof name);
     rng g = {seed};
