@@ -5,7 +5,7 @@
  * depend on positions alone, so that a row's bytes depend neither on the rows beside it nor on threads. An item is a
  * span of consecutive rows of one sequence and one key head; with few items (decode) the chunks of an item are spread
  * over the members, and merged after a barrier by the same steps. */
-#include "op/cpu/provider.h"
+#include "op/cpu/attention.h"
 
 #include <string.h>
 
@@ -20,7 +20,6 @@ typedef struct job {
     int heads_at_once; /* of them in one item */
     int heads_items;   /* items a span */
     int span_rows;
-    size_t elem;
     bool split;
     int64_t n_items, max_chunks;
     uint8_t *member_mem;
@@ -28,88 +27,54 @@ typedef struct job {
     float *parts; /* split: [item][chunk][unit] of a part: max, sum, acc */
 } job;
 
-typedef struct span {
-    int64_t row;
-    int n_rows, seq, first_position;
-} span;
-
-/* The span that begins at `row`: rows of one sequence, each one position further. */
-static span span_at(const job *j, int64_t row) {
-    const och_tensor *seqs = &j->call->in[OCH_ATTENTION_SEQS], *pos = &j->call->in[OCH_ATTENTION_POSITIONS];
-    span s = {row, 1, och_cpu_row_i32(seqs, row), och_cpu_row_i32(pos, row)};
-    if (s.seq < 0) return s;
-    while (s.n_rows < j->span_rows && row + s.n_rows < seqs->rows && och_cpu_row_i32(seqs, row + s.n_rows) == s.seq &&
-           och_cpu_row_i32(pos, row + s.n_rows) == s.first_position + s.n_rows)
-        s.n_rows++;
-    return s;
-}
-
-static int begin_of(const och_attr_attention *a, int position) {
-    return a->window > 0 && position - a->window + 1 > 0 ? position - a->window + 1 : 0;
-}
-
 /* An item: heads [head, head + heads) of a span; unit r * heads + i is row r and head `head + i`. */
 typedef struct item {
-    span s;
+    och_cpu_span s;
     int head, heads, kv_head;
     int chunk_begin, chunk_end;
 } item;
 
-static item item_of(const job *j, span s, int index) {
+static item item_of(const job *j, och_cpu_span s, int index) {
     item it = {.s = s, .kv_head = index / (j->heads_items / j->a->kv.n_kv_heads)};
     int within = index % (j->heads_items / j->a->kv.n_kv_heads) * j->heads_at_once;
     it.head = it.kv_head * j->group + within;
     it.heads = j->group - within < j->heads_at_once ? j->group - within : j->heads_at_once;
-    it.chunk_begin = begin_of(j->a, s.first_position) / CHUNK;
+    it.chunk_begin = och_cpu_first_seen(j->a, s.first_position) / CHUNK;
     it.chunk_end = (s.first_position + s.n_rows - 1) / CHUNK + 1;
     return it;
 }
 
 static int units_of(const item *it) { return it->s.n_rows * it->heads; }
 
-static const float *query(const job *j, const item *it, int u) {
-    return och_cpu_row(&j->call->in[OCH_ATTENTION_Q], it->s.row + u / it->heads) +
-           (int64_t)(it->head + u % it->heads) * j->a->kv.head_dim;
-}
 static float *result(const job *j, const item *it, int u) {
-    return och_cpu_row(&j->call->out[0], it->s.row + u / it->heads) +
-           (int64_t)(it->head + u % it->heads) * j->a->kv.head_dim;
+    return och_cpu_attended(j->call, it->s.row + u / it->heads, it->head + u % it->heads);
 }
 
 static void chunk_of(const job *j, const item *it, int chunk, och_cpu_attn_chunk *c) {
     const och_attr_attention *a = j->a;
-    const och_tensor *kc = &j->call->in[OCH_ATTENTION_K], *vc = &j->call->in[OCH_ATTENTION_V];
-    const och_tensor *tables = &j->call->in[OCH_ATTENTION_TABLES];
-    const int bt = a->kv.block_tokens, base = chunk * CHUNK;
-    const int64_t d = a->kv.head_dim;
-    const int32_t *table = (const int32_t *)(const void *)((const char *)tables->host + (uint64_t)it->s.seq * tables->row_bytes);
-    c->k_stride = bt;
-    c->head_dim = d;
-    c->k_dtype = kc->dtype;
-    c->v_dtype = vc->dtype;
+    const int base = chunk * CHUNK;
+    c->k_dtype = j->call->in[OCH_ATTENTION_K].dtype;
+    c->v_dtype = j->call->in[OCH_ATTENTION_V].dtype;
+    c->k_stride = a->kv.block_tokens;
+    c->head_dim = a->kv.head_dim;
     c->scale = a->scale;
     c->softcap = a->softcap;
     c->n_units = units_of(it);
     int first = CHUNK, last = 0;
     for (int u = 0; u < c->n_units; u++) {
         int position = it->s.first_position + u / it->heads;
-        int begin = begin_of(a, position) - base, end = position + 1 - base;
+        int begin = och_cpu_first_seen(a, position) - base, end = position + 1 - base;
         c->begin[u] = begin < 0 ? 0 : begin;
         c->end[u] = end > CHUNK ? CHUNK : end;
-        c->q[u] = query(j, it, u);
+        c->q[u] = och_cpu_query(j->call, it->s.row + u / it->heads, it->head + u % it->heads);
         if (c->begin[u] >= c->end[u]) continue;
         if (c->begin[u] < first) first = c->begin[u];
         if (c->end[u] > last) last = c->end[u];
     }
     c->first = first & ~15;
     c->n_positions = last;
-    for (int t = c->first; t < last; t += 16) {
-        int64_t p = base + t, block = table[p / bt % tables->cols], off = p % bt;
-        c->k[t / 16] = (const char *)kc->host + (uint64_t)block * kc->row_bytes +
-                       (size_t)((it->kv_head * d * bt) + off) * j->elem;
-        c->v[t / 16] = (const char *)vc->host + (uint64_t)block * vc->row_bytes +
-                       (size_t)((it->kv_head * bt + off) * d) * j->elem;
-    }
+    for (int t = c->first; t < last; t += 16)
+        och_cpu_kv_at(j->call, it->s.seq, it->kv_head, base + t, &c->k[t / 16], &c->v[t / 16]);
 }
 
 /* ---- items one after the other ---- */
@@ -142,7 +107,7 @@ static void whole_member(void *arg, const och_pool_member *me) {
     float *mem = (float *)(void *)(j->member_mem + (size_t)me->index * j->member_bytes);
     int64_t number = 0;
     for (int64_t row = 0; row < j->call->out[0].rows;) {
-        span s = span_at(j, row);
+        och_cpu_span s = och_cpu_span_at(j->call, row, j->span_rows);
         row += s.n_rows;
         if (s.seq < 0) {
             if (number++ % me->n == me->index) clear_row(j, s.row);
@@ -173,14 +138,14 @@ static void split_member(void *arg, const och_pool_member *me) {
         int64_t number = 0, total = 0, at = 0, begin = 0, end = 0;
         /* phase 0: a run of chunks each; phase 1: units in turn */
         for (int64_t row = 0; row < j->call->out[0].rows && phase == 0; row++) {
-            span s = span_at(j, row);
+            och_cpu_span s = och_cpu_span_at(j->call, row, j->span_rows);
             if (s.seq < 0) continue;
             item it = item_of(j, s, 0);
             total += (int64_t)(it.chunk_end - it.chunk_begin) * j->heads_items;
         }
         och_cpu_share(total, me, &begin, &end);
         for (int64_t row = 0; row < j->call->out[0].rows; row++) {
-            span s = span_at(j, row);
+            och_cpu_span s = och_cpu_span_at(j->call, row, j->span_rows);
             if (s.seq < 0) {
                 if (phase == 0 && me->index == 0) clear_row(j, row);
                 continue;
@@ -231,7 +196,6 @@ static job job_of(const och_device *device, const och_op_call *c) {
     j.heads_at_once = j.group < UNITS ? j.group : UNITS;
     j.heads_items = (j.group + j.heads_at_once - 1) / j.heads_at_once * a->kv.n_kv_heads;
     j.span_rows = UNITS / j.heads_at_once;
-    j.elem = och_dtype_get(c->in[OCH_ATTENTION_K].dtype)->block_bytes;
     j.n_items = c->out[0].rows * j.heads_items;
     j.split = members > 1 && j.n_items < 2 * members;
     if (j.split) j.span_rows = 1;
@@ -252,25 +216,71 @@ uint64_t och_cpu_attention_scratch(const och_device *device, const och_op_call *
     int64_t items = j.n_items < (int64_t)(2 * members) - 1 ? j.n_items : (int64_t)(2 * members) - 1;
     uint64_t bytes = members * j.member_bytes;
     if (members > 1) bytes += parts_bytes(&j, items);
+#if defined(__x86_64__)
+    if (och_cpu_attention_amx_serves(device, c)) {
+        uint64_t amx = och_cpu_attention_amx_scratch(device, c);
+        if (amx > bytes) bytes = amx;
+    }
+#endif
     return bytes;
+}
+
+/* Every number that leads to memory is looked at before any is followed. */
+static och_status check_ids(const och_op_call *c, och_err *err) {
+    const och_attr_attention *a = &c->attr.attention;
+    const och_tensor *tables = &c->in[OCH_ATTENTION_TABLES], *seqs = &c->in[OCH_ATTENTION_SEQS];
+    const int64_t bt = a->kv.block_tokens, n_blocks = c->in[OCH_ATTENTION_K].rows;
+    for (int64_t row = 0; row < seqs->rows;) {
+        och_cpu_span s = och_cpu_span_at(c, row, INT32_MAX);
+        row += s.n_rows;
+        if (s.seq < 0) continue;
+        if (s.seq >= tables->rows)
+            return och_err_set(err, OCH_RANGE, "op attention, operand seqs: row %lld: expected a sequence below %lld, found %d",
+                               (long long)s.row, (long long)tables->rows, s.seq);
+        int64_t last = (int64_t)s.first_position + s.n_rows - 1, first = och_cpu_first_seen(a, s.first_position);
+        int64_t longest = last - och_cpu_first_seen(a, (int)last) + 1;
+        if (s.first_position < 0 || longest > tables->cols * bt)
+            return och_err_set(err, OCH_RANGE,
+                               "op attention, operand positions: row %lld: expected a position whose span fits %lld tokens of "
+                               "table, found %lld and window %d",
+                               (long long)s.row, (long long)(tables->cols * bt), (long long)last, a->window);
+        const int32_t *table = (const int32_t *)(const void *)((const char *)tables->host + (uint64_t)s.seq * tables->row_bytes);
+        for (int64_t b = first / bt; b <= last / bt; b++)
+            if (table[b % tables->cols] < 0 || table[b % tables->cols] >= n_blocks)
+                return och_err_set(err, OCH_RANGE,
+                                   "op attention, operand tables: sequence %d, entry %lld: expected a block of 0 to %lld, found %d",
+                                   s.seq, (long long)(b % tables->cols), (long long)n_blocks - 1, table[b % tables->cols]);
+    }
+    return OCH_OK;
 }
 
 och_status och_cpu_attention_run(const och_op_ctx *ctx, const och_op_call *c, och_err *err) {
     if (c->out[0].rows == 0) return OCH_OK;
+    OCH_TRY(check_ids(c, err));
     const och_device *device = ctx->queue->device;
     och_pool *pool = och_cpu_pool(ctx->queue->device);
+    uint64_t members = (uint64_t)och_pool_size(pool), used;
+#if defined(__x86_64__)
+    if (!ctx->batch_invariant && och_cpu_attention_amx_serves(device, c)) {
+        used = och_cpu_attention_amx_scratch(device, c);
+        if (used > ctx->scratch_bytes) goto small;
+        och_cpu_attention_amx_run(ctx, c);
+        return OCH_OK;
+    }
+#endif
     job j = job_of(device, c);
-    uint64_t members = (uint64_t)och_pool_size(pool), used = members * j.member_bytes;
+    used = members * j.member_bytes;
     j.member_mem = ctx->scratch;
     if (j.split) {
         j.parts = (float *)(void *)(j.member_mem + used);
         used += parts_bytes(&j, j.n_items);
     }
-    if (used > ctx->scratch_bytes)
-        return och_err_set(err, OCH_INTERNAL, "op attention: %llu bytes of scratch are needed, %llu were given",
-                           (unsigned long long)used, (unsigned long long)ctx->scratch_bytes);
+    if (used > ctx->scratch_bytes) goto small;
     och_pool_run(pool, j.split ? split_member : whole_member, &j);
     return OCH_OK;
+small:
+    return och_err_set(err, OCH_INTERNAL, "op attention: %llu bytes of scratch are needed, %llu were given",
+                       (unsigned long long)used, (unsigned long long)ctx->scratch_bytes);
 }
 
 och_status och_cpu_attention_supports(const och_device *device, const och_op_call *c, och_err *err) {

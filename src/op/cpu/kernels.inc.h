@@ -1,5 +1,6 @@
 /* The kernels, written once over the sixteen lanes of a simd_*.h that was included before, and their table. */
 #include "op/cpu/kernels.h"
+#include "op/cpu/math.inc.h"
 #include "op/cpu/weights.inc.h"
 
 #include "base/half.h"
