@@ -130,21 +130,27 @@ static och_status find_weights(och_model *m, const och_file_tensor **sources, oc
     return OCH_OK;
 }
 
-/* A tensor that nothing asked for would be silently ignored, and with it what it means. */
-static void warn_unused(const och_model *m, const och_file_tensor *const *sources) {
+/* A tensor of a layer that nothing asked for (a bias that the architecture does not have, a layer beyond the number of layers)
+ * means that the file is not what it is taken for. Others, such as the vision tower of a multimodal checkpoint, are not
+ * needed for text: a warning names the first. */
+static och_status check_unused(const och_model *m, const och_file_tensor *const *sources, och_err *err) {
     uint64_t n = m->gguf ? och_gguf_n_tensors(m->gguf) : och_safetensors_n_tensors(m->st), unused = 0;
-    const char *first = NULL;
+    const char *first = NULL, *layers = m->gguf ? "blk." : "model.layers.";
     for (uint64_t i = 0; i < n; i++) {
         const och_file_tensor *t = m->gguf ? och_gguf_tensor(m->gguf, i) : och_safetensors_tensor(m->st, i);
         bool used = strstr(t->name, "rotary_emb.inv_freq") != NULL; /* derived from the configuration */
         for (int j = 0; j < m->n_weights && !used; j++) used = sources[j] == t;
         if (used) continue;
+        if (!strncmp(t->name, layers, strlen(layers)))
+            return och_err_set(err, OCH_UNSUPPORTED, "%s: architecture %s with %d layers has no place for tensor %s", m->path,
+                               m->arch->name, m->config.n_layers, t->name);
         unused++;
         if (!first) first = t->name;
     }
     if (unused)
         och_log(OCH_LOG_WARN, "%s: %llu tensors are not part of architecture %s and are ignored, the first is %s", m->path,
                 (unsigned long long)unused, m->arch->name, first);
+    return OCH_OK;
 }
 
 static och_status load(och_model *m, const och_model_options *options, och_err *err) {
@@ -155,8 +161,8 @@ static och_status load(och_model *m, const och_model_options *options, och_err *
     if (!sources) return och_err_nomem(err, n * sizeof *sources, "a model's list of tensors");
     och_loader l = {.model = m, .options = options};
     och_status st = find_weights(m, sources, err);
+    if (st == OCH_OK) st = check_unused(m, sources, err);
     if (st == OCH_OK) st = och_load_weights(&l, sources, err);
-    if (st == OCH_OK) warn_unused(m, sources);
     och_free(sources);
     return st;
 }

@@ -50,6 +50,7 @@ static void numbers_out_of_range(void **state) {
         {"\"num_hidden_layers\": 2", "-1", OCHRE_CORRUPT, "num_hidden_layers"},
         {"\"num_hidden_layers\": 2", "\"two\"", OCHRE_CORRUPT, "num_hidden_layers"},
         {"\"num_hidden_layers\": 2", "3", OCHRE_NOTFOUND, "model.layers.2."},
+        {"\"num_hidden_layers\": 2", "1", OCHRE_UNSUPPORTED, "with 1 layers has no place for tensor model.layers.1."},
         {"\"num_attention_heads\": 4", "0", OCHRE_RANGE, "number of heads"},
         {"\"num_attention_heads\": 4", "2147483647", OCHRE_RANGE, "number of heads"},
         {"\"num_attention_heads\": 4", "6", OCHRE_CORRUPT, "q_proj.weight: expected shape [96, 64], found [64, 64]"},
