@@ -73,11 +73,18 @@ static och_status nfc_valid(const char *in, size_t n, och_strbuf *out, och_err *
         order_marks(v + i, end - i, tmp);
         i = end;
     }
-    utf8proc_ssize_t composed =
-        utf8proc_normalize_utf32(v, (utf8proc_ssize_t)n_cp, UTF8PROC_STABLE | UTF8PROC_COMPOSE);
-    for (utf8proc_ssize_t i = 0; i < composed; i++) {
-        unsigned char u[4];
-        och_strbuf_append(out, u, och_utf8_put((uint32_t)v[i], u));
+    /* U+11A7 stands one before the trailing jamo and is none (Unicode 3.12), but utf8proc composes it away: what comes
+     * before it and what it starts are composed on their own. */
+    utf8proc_ssize_t composed = 0;
+    for (size_t i = 0; i < n_cp && composed >= 0;) {
+        size_t end = i + 1;
+        while (end < n_cp && v[end] != 0x11A7) end++;
+        composed = utf8proc_normalize_utf32(v + i, (utf8proc_ssize_t)(end - i), UTF8PROC_STABLE | UTF8PROC_COMPOSE);
+        for (utf8proc_ssize_t k = 0; k < composed; k++) {
+            unsigned char u[4];
+            och_strbuf_append(out, u, och_utf8_put((uint32_t)v[i + (size_t)k], u));
+        }
+        i = end;
     }
     och_free(v);
     return composed < 0 ? och_err_set(err, OCH_INTERNAL, "normalising: %s", utf8proc_errmsg(composed)) : OCH_OK;

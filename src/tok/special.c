@@ -51,8 +51,13 @@ bool och_tok_is_space(uint32_t cp) {
     return c == UTF8PROC_CATEGORY_ZS || c == UTF8PROC_CATEGORY_ZL || c == UTF8PROC_CATEGORY_ZP;
 }
 
+/* A word character as regular expressions know it: Alphabetic, marks, decimal digits, connectors, joiners. The circled
+ * and squared letters are Alphabetic without being letters. */
 static bool is_word(uint32_t cp) {
-    if (cp == 0x200C || cp == 0x200D) return true;
+    if (cp == 0x200C || cp == 0x200D || (cp >= 0x24B6 && cp <= 0x24E9)) return true;
+    if (cp >= 0x1F130 && cp <= 0x1F189 && !(cp > 0x1F149 && cp < 0x1F150) &&
+        !(cp > 0x1F169 && cp < 0x1F170))
+        return true;
     switch (utf8proc_category((utf8proc_int32_t)cp)) {
     case UTF8PROC_CATEGORY_LU: case UTF8PROC_CATEGORY_LL: case UTF8PROC_CATEGORY_LT: case UTF8PROC_CATEGORY_LM:
     case UTF8PROC_CATEGORY_LO: case UTF8PROC_CATEGORY_MN: case UTF8PROC_CATEGORY_MC: case UTF8PROC_CATEGORY_ME:

@@ -461,6 +461,40 @@ static void specials_around(void **s) {
     och_tok_ids_deinit(&ids);
 }
 
+/* Found by comparing random texts with Hugging Face tokenizers. */
+static void corners(void **s) {
+    static const char *const composed[] = {"\xEA\xB0\x80\xE1\x86\xA7", "\xE1\x86\xA7\xCC\x81",
+                                           "\xEA\xB0\x80\xE1\x86\xA7\xE1\x86\xA8", "\xE1\x86\xA7\xE1\x86\xA7"};
+    static const char *const words[] = {"\xE2\x93\x95<word>", "<word>\xF0\x9F\x84\xB0", "_<word>", "<word>\xCC\x81",
+                                        "1<word>"};
+    static const char *const apart[] = {"\xE2\x91\xA0<word>", "<word>\xF0\x9F\x85\x8A", "-<word>",
+                                        "<word>\xF0\x9F\x98\x80", "\xFF<word>"};
+    (void)s;
+    och_tok *t = small("qwen2");
+    for (size_t i = 0; i < 4; i++) { /* NFC leaves these as they are: U+11A7 is no trailing jamo */
+        och_tok_ids ids = {0};
+        och_strbuf out = {0};
+        assert_int_equal(och_tok_encode(t, composed[i], strlen(composed[i]), 0, &ids, NULL), OCH_OK);
+        assert_int_equal(och_tok_decode(t, ids.ids, ids.n, false, &out, NULL), OCH_OK);
+        assert_string_equal(och_strbuf_str(&out), composed[i]);
+        och_tok_ids_deinit(&ids);
+        och_strbuf_deinit(&out);
+    }
+    och_tok_destroy(t);
+    t = small("flags");
+    int32_t word = och_tok_id(t, "<word>", 6);
+    for (size_t i = 0; i < 10; i++) {
+        const char *text = i < 5 ? words[i] : apart[i - 5];
+        och_tok_ids ids = {0};
+        bool found = false;
+        assert_int_equal(och_tok_encode(t, text, strlen(text), 0, &ids, NULL), OCH_OK);
+        for (size_t k = 0; k < ids.n; k++) found = found || ids.ids[k] == word;
+        if (found != (i >= 5)) fail_msg("'%s'", text);
+        och_tok_ids_deinit(&ids);
+    }
+    och_tok_destroy(t);
+}
+
 static och_status everything(const char *json, size_t n, och_err *err) {
     static const char config[] = "{\"chat_template\":\"<|im_start|>x<|im_end|>\",\"eos_token\":\"ab\"}";
     static const char text[] = "ab \xFF<e> e\xCC\x81 abababababababababababababababababababababab<n>ba";
@@ -695,6 +729,7 @@ int main(void) {
         cmocka_unit_test(json_by_hand),
         cmocka_unit_test(json_refused),
         cmocka_unit_test(specials_around),
+        cmocka_unit_test(corners),
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(long_runs_end),
         cmocka_unit_test(an_expression_that_explodes),
