@@ -15,8 +15,7 @@ och_status och_dev_copy_peer_staged(och_queue *q, och_device *dst_dev, och_dev_a
     if (src_dev == dst_dev) return from->copy(q, dst, src, n_bytes, err);
     if (!n_bytes) return OCH_OK;
 
-    /* the other side's copies need a queue of that device; q's own work comes first */
-    OCH_TRY(q->device->vtable->synchronise(q, err));
+    /* the other side's copies need a queue of that device; q's own earlier work comes first since its half is on q */
     och_device *other = q->device == src_dev ? dst_dev : src_dev;
     och_queue *other_queue = NULL;
     uint64_t size = OCH_MIN(n_bytes, STAGE_BYTES);

@@ -4,7 +4,7 @@
 
 #include "dev/dev.h"
 
-/* As the slot copy_peer. Waits for q's earlier work, and is complete when it returns. */
+/* As the slot copy_peer. Runs after q's earlier work, and is complete when it returns. */
 och_status och_dev_copy_peer_staged(och_queue *q, och_device *dst_dev, och_dev_addr dst, och_device *src_dev,
                                     och_dev_addr src, uint64_t n_bytes, och_err *err) OCH_WARN_UNUSED;
 
