@@ -127,7 +127,10 @@ och_status och_config_read_hf_rope(const och_json *j, const char *prefix, const 
     char at[160], path[200];
     const char *kind = "default";
     bool old_form = !scope[0];
+    json_t *object;
     OCH_TRY(hf_f64(j, prefix, old_form ? "rope_theta" : "", false, &r->base, err));
+    snprintf(at, sizeof at, "%s%s", prefix, old_form ? "rope_scaling" : scope);
+    OCH_TRY(och_json_get_object(j, at, false, &object, err));
     snprintf(at, sizeof at, "%s%s.", prefix, old_form ? "rope_scaling" : scope);
     if (!old_form) OCH_TRY(hf_f64(j, at, "rope_theta", false, &r->base, err));
     snprintf(path, sizeof path, "%stype", at);
@@ -205,9 +208,10 @@ och_status och_config_read_hf(const och_json *j, const char *prefix, och_config 
     if (c->n_layers < 1 || c->n_layers > OCH_MAX_LAYERS)
         return och_err_set(err, OCH_RANGE, "%s: num_hidden_layers: expected 1 to %d, found %d", j->name, OCH_MAX_LAYERS, c->n_layers);
     snprintf(path, sizeof path, "%srope_parameters", prefix);
-    const json_t *parameters = och_json_find(j, path);
+    json_t *parameters;
+    OCH_TRY(och_json_get_object(j, path, false, &parameters, err));
     bool by_layer_type = json_is_object(json_object_get(parameters, "full_attention"));
-    OCH_TRY(och_config_read_hf_rope(j, prefix, !json_is_object(parameters) ? "" : by_layer_type
+    OCH_TRY(och_config_read_hf_rope(j, prefix, !parameters ? "" : by_layer_type
                                     ? "rope_parameters.full_attention" : "rope_parameters", &c->rope, err));
     double partial = 1.0;
     OCH_TRY(hf_f64(j, prefix, "partial_rotary_factor", false, &partial, err));
