@@ -95,8 +95,10 @@ static och_status read_tensor(och_safetensors *s, const och_mapping *m, const ch
     if (!json_is_string(dtype)) return bad_field(m, name, "dtype", "a string", dtype, err);
     if (!json_is_array(shape)) return bad_field(m, name, "shape", "an array of integers", shape, err);
     const char *type = json_string_value(dtype);
-    t->type_name = och_arena_strndup(&s->arena, type, strlen(type));
-    if (!t->type_name) return och_err_nomem(err, strlen(type) + 1, "a type name");
+    char shown[OCH_NAME_SHOW_BYTES];
+    och_name_show(shown, type, strlen(type));
+    t->type_name = och_arena_strndup(&s->arena, shown, strlen(shown));
+    if (!t->type_name) return och_err_nomem(err, strlen(shown) + 1, "a type name");
     t->dtype = och_dtype_from_safetensors(type);
 
     size_t rank = json_array_size(shape);
