@@ -128,9 +128,14 @@ static och_status start_member(och_pool *p, int index, och_err *err) {
     starter *s = och_malloc(sizeof *s);
     if (!s) return och_err_nomem(err, sizeof *s, "a thread's start record");
     *s = (starter){p, index};
-    /* Signals belong to the program's own threads. */
+    /* Signals belong to the program's own threads, but for those that a thread's own instruction raises: blocked, they
+     * would end the process without asking the program's handler. */
     sigset_t all, before;
     sigfillset(&all);
+    sigdelset(&all, SIGBUS);
+    sigdelset(&all, SIGSEGV);
+    sigdelset(&all, SIGFPE);
+    sigdelset(&all, SIGILL);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int rc = pthread_create(&p->threads[index - 1], NULL, member_main, s);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
