@@ -135,6 +135,8 @@ static int interactive(bench *b) {
         bool decode = !strcmp(line, "decode");
         if (!decode && strcmp(line, "prefill") != 0) {
             printf("{\"error\": \"expected prefill, decode or quit\"}\n");
+        } else if (!(decode ? b->n : b->p)) {
+            printf("{\"error\": \"%s of 0 tokens: nothing to measure\"}\n", line);
         } else {
             ochre_error e = {0};
             double speed;
@@ -213,7 +215,7 @@ int och_cmd_bench(int argc, char **argv) {
         {"batch-invariant", 0, OCH_OPT_FLAG, &so.batch_invariant, 0, 0, NULL, "one kernel variant for every batch size", NULL},
         {"device", 'd', OCH_OPT_STR, &open.device, 0, 0, "D", "see `ochre devices` (default: auto)", NULL},
         {"provider", 0, OCH_OPT_STR, &open.provider, 0, 0, "NAME", "use only these kernels: reference, cpu", NULL},
-        {"threads", 't', OCH_OPT_I32, &open.threads, 1, 4096, "N", "CPU threads (default: all this process may use)", NULL},
+        {"threads", 't', OCH_OPT_I32, &open.threads, 1, OCH_POOL_MAX_THREADS, "N", "CPU threads (default: all this process may use)", NULL},
     };
     int n_args, rc = och_opts_parse(&usage, opts, OCH_COUNT(opts), argc, argv, args, 1, &n_args);
     if (rc >= 0) return rc;
@@ -224,6 +226,8 @@ int och_cmd_bench(int argc, char **argv) {
     if (json && csv) return och_main_usage("bench", "both --json and --csv: expected one");
     if (och_main_kv_type(kv, &so.kv_type) != OCH_EXIT_OK)
         return och_main_usage("bench", "--kv-type: expected auto, f32, f16 or bf16, found \"%.100s\"", kv);
+    rc = och_main_check_provider("bench", open.provider);
+    if (rc >= 0) return rc;
     if (!b.p && !b.n) return och_main_usage("bench", "-p 0 and -n 0: nothing to measure");
 
     ochre_error e = {0};
@@ -233,6 +237,7 @@ int och_cmd_bench(int argc, char **argv) {
     open.model = n_args ? args[0] : NULL;
     b.name = open.synthetic ? open.synthetic : args[0];
     och_main_catch_interrupt();
+    och_main_interrupt_exits(true); /* a measurement cut short is worth nothing */
     rc = och_main_open(&open, &b.model);
     if (rc >= 0) return rc;
     rc = OCH_EXIT_FAILURE;
@@ -272,10 +277,6 @@ int och_cmd_bench(int argc, char **argv) {
     for (int32_t i = 0; i < b.runs; i++) {
         if (b.p && run_once(&b, false, &prefill[i], &e) != OCHRE_OK) goto failed;
         if (b.n && run_once(&b, true, &decode[i], &e) != OCHRE_OK) goto failed;
-        if (och_main_interrupted()) {
-            rc = OCH_EXIT_INTERRUPTED;
-            goto done;
-        }
     }
     if (och_op_reference_hits()) rc = refuse_speed(&b);
     else {

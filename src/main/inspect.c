@@ -4,6 +4,7 @@
 
 #include "base/env.h"
 #include "base/size.h"
+#include "base/thread.h"
 #include "engine/session.h"
 #include "file/gguf.h"
 #include "file/json.h"
@@ -71,7 +72,7 @@ static void json_number(och_strbuf *b, double v) {
     else och_strbuf_puts(b, "null");
 }
 
-/* Control characters and bytes above ASCII that a terminal might take for commands become '?'; long text is cut. */
+/* Control characters become '?'; long text is cut. */
 static void readable(och_strbuf *b, const char *s, size_t n) {
     och_strbuf_puts(b, "\"");
     for (size_t i = 0; i < n && i < 72; i++) {
@@ -194,7 +195,9 @@ static void tensors(inspect *v, bool json) {
         if (json) {
             och_strbuf_printf(b, "%s{\"name\": ", i ? ", " : "");
             och_strbuf_json(b, t->name, strlen(t->name));
-            och_strbuf_printf(b, ", \"type\": \"%s\", \"shape\": [", t->type_name);
+            och_strbuf_puts(b, ", \"type\": ");
+            och_strbuf_json(b, t->type_name, strlen(t->type_name));
+            och_strbuf_puts(b, ", \"shape\": [");
             for (int k = 0; k < t->rank && k < OCH_FILE_MAX_RANK; k++)
                 och_strbuf_printf(b, "%s%" PRIu64, k ? ", " : "", t->shape[k]);
             och_strbuf_printf(b, "], \"bytes\": %" PRIu64 ", \"offset\": %" PRIu64 ", \"role\": \"%s\", \"op\": \"%s\", \"verdict\": "
@@ -343,12 +346,14 @@ int och_cmd_inspect(int argc, char **argv) {
         {"provider", 0, OCH_OPT_STR, &provider, 0, 0, "NAME", "use only these kernels: reference, cpu", NULL},
         {"context", 0, OCH_OPT_I32, &v.context, 1, 1 << 30, "N", "tokens a sequence may hold (default: the model's, at most 4096)", NULL},
         {"sequences", 0, OCH_OPT_I32, &v.sequences, 1, 4096, "N", "sequences at once (default: 1)", NULL},
-        {"threads", 't', OCH_OPT_I32, &threads, 1, 4096, "N", "CPU threads", NULL},
+        {"threads", 't', OCH_OPT_I32, &threads, 1, OCH_POOL_MAX_THREADS, "N", "CPU threads", NULL},
         {"json", 0, OCH_OPT_FLAG, &json, 0, 0, NULL, "one JSON object", NULL},
     };
     int n_args, rc = och_opts_parse(&usage, opts, OCH_COUNT(opts), argc, argv, args, 1, &n_args);
     if (rc >= 0) return rc;
     if (n_args < 1) return och_main_usage("inspect", "which model?");
+    rc = och_main_check_provider("inspect", provider);
+    if (rc >= 0) return rc;
     och_err err = {0};
     och_dev_options dev_options = {.n_threads = threads};
     if (och_model_path(args[0], &v.path, &err) != OCH_OK || open_file(&v, &err) != OCH_OK ||

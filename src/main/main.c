@@ -6,12 +6,14 @@
 #include "op/op.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 typedef struct command {
     const char *name;
@@ -30,10 +32,16 @@ static const command commands[] = {
     {"ops", och_cmd_ops, "list the ops and which provider covers them on which device"},
 };
 
-static volatile sig_atomic_t interrupted;
+static volatile sig_atomic_t interrupted, exits_at_once;
 
 static void on_interrupt(int signo) {
+    static const char text[] = "ochre: interrupted\n";
     (void)signo;
+    if (exits_at_once) {
+        ssize_t n = write(STDERR_FILENO, text, sizeof text - 1);
+        (void)n;
+        _exit(OCH_EXIT_INTERRUPTED);
+    }
     interrupted = 1;
 }
 
@@ -45,7 +53,17 @@ void och_main_catch_interrupt(void) {
     sigaction(SIGINT, &sa, NULL);
     sigaction(SIGTERM, &sa, NULL);
 }
+/* Models are read where they lie: a page that is gone is a signal, not a failed read. */
+static void on_lost_page(int signo) {
+    static const char text[] = "ochre: error: a file in use became shorter, or could not be read any more\n";
+    (void)signo;
+    ssize_t n = write(STDERR_FILENO, text, sizeof text - 1);
+    (void)n;
+    _exit(OCH_EXIT_FAILURE);
+}
+
 bool och_main_interrupted(void) { return interrupted != 0; }
+void och_main_interrupt_exits(bool at_once) { exits_at_once = at_once; }
 
 int och_main_error(const char *fmt, ...) {
     va_list ap;
@@ -182,8 +200,19 @@ static void print_op_stats(void) {
     fprintf(stderr, "reference-tier hits: %" PRIu64 "\n", och_op_reference_hits());
 }
 
+/* A file opened while a standard stream is closed would take its number, and what is printed would end up in it. What
+ * stands in fails as the closed stream does: the others' use of it is the wrong way round. */
+static bool hold_standard_streams(void) {
+    for (int fd = 0; fd <= 2; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY) != fd) return false;
+    return true;
+}
+
 int main(int argc, char **argv) {
     signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of the write, and reported as one */
+    signal(SIGXFSZ, SIG_IGN); /* so is a limit on the size of files */
+    signal(SIGBUS, on_lost_page);
+    if (!hold_standard_streams()) return OCH_EXIT_FAILURE;
     int rc = set_log_level();
     if (rc >= 0) return rc;
     och_env_warn_unknown();

@@ -40,7 +40,8 @@ const char *och_main_nearest(const char *word, const char *const *names, size_t 
 
 typedef enum och_opt_kind {
     OCH_OPT_FLAG, /* bool; present: true */
-    OCH_OPT_STR,  /* const char *; borrowed from argv */
+    OCH_OPT_STR,  /* const char *; borrowed from argv; the last one counts, as for the kinds below */
+    OCH_OPT_ONCE, /* the same, but NULL on entry and refused when it comes twice */
     OCH_OPT_I32,  /* int32_t in [min, max] */
     OCH_OPT_U64,  /* uint64_t in [min, max] (max 0: any) */
     OCH_OPT_F32   /* float in [min, max], finite */
@@ -98,8 +99,14 @@ int och_main_open(const och_open_args *args, ochre_model **out_model) OCH_WARN_U
 /* "auto", "f32", "f16", "bf16"; OCH_EXIT_USAGE for another word. */
 int och_main_kv_type(const char *name, ochre_kv_type *out_type) OCH_WARN_UNUSED;
 
+/* Whether --provider names one (NULL: not given); -1, or a message and OCH_EXIT_USAGE. */
+int och_main_check_provider(const char *command, const char *name);
+
 /* Ctrl-C: installs a handler that sets a flag; a second Ctrl-C ends the process. */
 void och_main_catch_interrupt(void);
 bool och_main_interrupted(void);
+/* Whether the handler ends the process there and then: for stretches that cannot look at the flag and have nothing to
+ * finish. */
+void och_main_interrupt_exits(bool at_once);
 
 #endif

@@ -5,7 +5,10 @@
 #include "base/thread.h"
 #include "engine/api.h"
 #include "model/model.h"
+#include "op/registry.h"
+#include "quant/format.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -43,7 +46,7 @@ och_status och_model_path(const char *model, och_strbuf *out_path, och_err *err)
         if (!strcmp(model, known[i].name)) row = &known[i];
     }
     /* A path (./x, a/b) is taken at its word: it is not looked for elsewhere. */
-    if (!row && strchr(model, '/')) return och_err_set(err, OCH_NOTFOUND, "%s: no such file or folder", model);
+    if (!row && strchr(model, '/')) return och_err_set(err, OCH_NOTFOUND, "%.4096s: %s", model, strerror(errno));
     och_strbuf_printf(out_path, "%s/%s", och_models_dir(), row ? row->file : model);
     OCH_TRY(och_strbuf_status(out_path, err));
     if (exists(out_path->data)) return OCH_OK;
@@ -67,6 +70,22 @@ int och_main_kv_type(const char *name, ochre_kv_type *out_type) {
             return OCH_EXIT_OK;
         }
     return OCH_EXIT_USAGE;
+}
+
+int och_main_check_provider(const char *command, const char *name) {
+    och_strbuf known_names = {0};
+    int rc = -1;
+    for (int i = 0; name && i < och_op_provider_count(); i++) {
+        const char *p = och_op_provider_at(i)->name;
+        bool seen = false;
+        if (!strcmp(p, name)) goto done;
+        for (int k = 0; k < i && !seen; k++) seen = !strcmp(och_op_provider_at(k)->name, p);
+        if (!seen) och_strbuf_printf(&known_names, "%s%s", known_names.size ? ", " : "", p);
+    }
+    if (name) rc = och_main_usage(command, "--provider: expected one of %s, found \"%.100s\"", och_strbuf_str(&known_names), name);
+done:
+    och_strbuf_deinit(&known_names);
+    return rc;
 }
 
 typedef struct progress {
@@ -93,7 +112,15 @@ static bool on_progress(void *user, const char *phase, uint64_t done, uint64_t t
 static och_status open_synthetic(const och_open_args *args, progress *p, ochre_model **out_model, och_err *err) {
     const char *format = args->format ? args->format : "Q8_0";
     och_dtype dtype = och_dtype_from_name(format);
-    if (dtype == OCH_DTYPE_NONE) return och_err_set(err, OCH_INVALID, "no weight format is called %s", format);
+    const och_format *f = NULL;
+    och_strbuf names = {0};
+    for (size_t i = 0; !f && och_format_at(i); i++) {
+        if (och_format_at(i)->dtype == dtype) f = och_format_at(i);
+        och_strbuf_printf(&names, "%s%s", i ? ", " : "", och_format_at(i)->name);
+    }
+    if (!f) (void)och_err_set(err, OCH_INVALID, "--format: expected one of %s, found \"%.40s\"", och_strbuf_str(&names), format);
+    och_strbuf_deinit(&names);
+    if (!f) return OCH_INVALID;
     const char *provider = args->provider ? args->provider : och_env_get(OCH_ENV_OCHRE_OP_ONLY);
     och_dev_options dev = {.n_threads = args->threads};
     och_model_options o = {.only = provider, .progress = on_progress, .user = p};

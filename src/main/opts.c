@@ -55,9 +55,9 @@ static void help(const och_usage *u, const och_opt *opts, size_t n_opts) {
 
 static int bad_value(const och_usage *u, const och_opt *o, const char *value, const char *kind) {
     if (o->min < o->max && o->max < 1e15)
-        return och_main_usage(u->command, "--%s: expected %s from %.9g to %.9g, found \"%.100s\"", o->name, kind, o->min,
+        return och_main_usage(u->command, "--%s: expected %s from %.15g to %.15g, found \"%.100s\"", o->name, kind, o->min,
                               o->max, value);
-    return och_main_usage(u->command, "--%s: expected %s of at least %.9g, found \"%.100s\"", o->name, kind, o->min, value);
+    return och_main_usage(u->command, "--%s: expected %s of at least %.15g, found \"%.100s\"", o->name, kind, o->min, value);
 }
 
 static int set_value(const och_usage *u, const och_opt *o, const char *value) {
@@ -68,6 +68,10 @@ static int set_value(const och_usage *u, const och_opt *o, const char *value) {
     switch (o->kind) {
     case OCH_OPT_FLAG: *(bool *)o->out = true; break;
     case OCH_OPT_STR: *(const char **)o->out = value; break;
+    case OCH_OPT_ONCE:
+        if (*(const char **)o->out) return och_main_usage(u->command, "--%s: expected once, found it twice", o->name);
+        *(const char **)o->out = value;
+        break;
     case OCH_OPT_I32: {
         long long v = strtoll(value, &end, 10);
         if (!plain || errno || *end || (double)v < o->min || (double)v > o->max || v < INT32_MIN || v > INT32_MAX)

@@ -268,6 +268,7 @@ int och_cmd_pull(int argc, char **argv) {
     if (sha256 && !och_sha256_is_hex(sha256))
         return och_main_usage("pull", "--sha256: expected 64 hexadecimal digits, found \"%.80s\"", sha256);
     if (name && (!*name || strchr(name, '/'))) return och_main_usage("pull", "-o: expected a name without folders (see --dir)");
+    if (dir && !*dir) return och_main_usage("pull", "--dir: expected a folder, found an empty name");
     if (!dir) dir = och_models_dir();
 
     if (is_known(args[0])) {
@@ -300,7 +301,8 @@ int och_cmd_pull(int argc, char **argv) {
     }
     och_strbuf_printf(&path, "%s/%s", dir, name);
     OCH_TRY_GOTO(och_strbuf_status(&path, &err));
-    if (!force && access(path.data, F_OK) == 0) {
+    struct stat sb;
+    if (stat(path.data, &sb) == 0 && (!force || !S_ISREG(sb.st_mode))) {
         rc = already_there(path.data, sha256);
         goto out;
     }

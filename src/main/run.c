@@ -57,6 +57,7 @@ typedef struct sink {
 static bool on_token(void *user, int32_t token, const char *text, size_t n_bytes) {
     sink *s = user;
     (void)token;
+    och_main_interrupt_exits(false); /* from here on there is text to finish */
     s->last = och_now_seconds();
     if (!s->n_tokens++) s->first = s->last;
     if (s->json) och_strbuf_append(&s->text, text, n_bytes);
@@ -117,7 +118,7 @@ int och_cmd_run(int argc, char **argv) {
         {"batch-invariant", 0, OCH_OPT_FLAG, &invariant, 0, 0, NULL, "one kernel variant for every batch size", NULL},
         {"device", 'd', OCH_OPT_STR, &open.device, 0, 0, "D", "see `ochre devices` (default: auto)", NULL},
         {"provider", 0, OCH_OPT_STR, &open.provider, 0, 0, "NAME", "use only these kernels: reference, cpu", NULL},
-        {"threads", 't', OCH_OPT_I32, &open.threads, 1, 4096, "N", "CPU threads (default: all this process may use)", NULL},
+        {"threads", 't', OCH_OPT_I32, &open.threads, 1, OCH_POOL_MAX_THREADS, "N", "CPU threads (default: all this process may use)", NULL},
         {"stats", 0, OCH_OPT_FLAG, &stats, 0, 0, NULL, "print speed and times to standard error", NULL},
         {"json", 0, OCH_OPT_FLAG, &json, 0, 0, NULL, "one JSON object with text and statistics instead of text", NULL},
         {"quiet", 'q', OCH_OPT_FLAG, &quiet, 0, 0, NULL, "nothing but errors on standard error", NULL},
@@ -136,6 +137,8 @@ int och_cmd_run(int argc, char **argv) {
     ochre_session_options so = OCHRE_SESSION_OPTIONS_INIT;
     if (och_main_kv_type(kv, &so.kv_type) != OCH_EXIT_OK)
         return och_main_usage("run", "--kv-type: expected auto, f32, f16 or bf16, found \"%.100s\"", kv);
+    rc = och_main_check_provider("run", open.provider);
+    if (rc >= 0) return rc;
     so.batch_invariant = invariant;
     if (system) chat = true;
 
@@ -197,9 +200,11 @@ int och_cmd_run(int argc, char **argv) {
     ochre_stop stop = OCHRE_STOP_LENGTH;
     int32_t n_generated = 0;
     double t0 = och_now_seconds();
+    och_main_interrupt_exits(true); /* reading a long prompt takes a while */
     st = ochre_generate(session, sequence, och_strbuf_str(&prompt), prompt.size, flags, max_tokens, &sampling, on_token, &out,
                         &stop, &n_generated, &e);
     double t1 = och_now_seconds();
+    och_main_interrupt_exits(false);
     if (out.write_errno) {
         /* stdio keeps what it could not write; the message is said once, here. */
         rc = och_main_error("standard output: %s", strerror(out.write_errno));

@@ -38,6 +38,7 @@ static och_status open_tok(const char *path, och_tok **out_tok, och_err *err) {
 }
 
 static och_status read_all(const char *path, och_strbuf *out, och_err *err) {
+    if (path && !strcmp(path, "-")) path = NULL;
     FILE *f = path ? fopen(path, "rb") : stdin;
     if (!f)
         return och_err_set_native(err, OCH_IO, errno, "%s: expected a file that can be read, found: %s", path,
@@ -45,13 +46,14 @@ static och_status read_all(const char *path, och_strbuf *out, och_err *err) {
     char buf[65536];
     size_t n;
     while ((n = fread(buf, 1, sizeof buf, f)) > 0) och_strbuf_append(out, buf, n);
-    bool bad = ferror(f) != 0;
+    int e = ferror(f) ? errno : 0;
     if (path) fclose(f);
-    if (bad) return och_err_set(err, OCH_IO, "%s: reading failed", path ? path : "standard input");
+    if (e) return och_err_set_native(err, OCH_IO, e, "%s: %s", path ? path : "standard input", strerror(e));
     return och_strbuf_status(out, err);
 }
 
-static och_status parse_ids(const char *text, och_tok_ids *out, och_err *err) {
+static och_status parse_ids(const char *text, size_t n, och_tok_ids *out, och_err *err) {
+    if (memchr(text, 0, n)) return och_err_set(err, OCH_INVALID, "expected token ids, found a NUL byte");
     for (const char *p = text; *p;) {
         if (strchr(" \t\r\n,[]", *p)) {
             p++;
@@ -119,7 +121,7 @@ int och_cmd_tokenize(int argc, char **argv) {
          .kind = OCH_OPT_STR,
          .out = &file,
          .arg = "PATH",
-         .doc = "read the text from a file"},
+         .doc = "read the text from a file; - is standard input"},
         {.name = "json", .kind = OCH_OPT_FLAG, .out = &json, .doc = "print an object with ids and pieces"},
         {.name = "pieces", .kind = OCH_OPT_FLAG, .out = &pieces, .doc = "print a line a token, with its text"},
         {.name = "count", .kind = OCH_OPT_FLAG, .out = &count, .doc = "print the number of tokens alone"},
@@ -139,6 +141,9 @@ int och_cmd_tokenize(int argc, char **argv) {
     if (rc >= 0) return rc;
     if (n_args == 0) return och_main_usage("tokenize", "expected a model");
     if (file && n_args == 2) return och_main_usage("tokenize", "expected a text or --file, found both");
+    if (json + pieces + count + decode > 1)
+        return och_main_usage("tokenize", "expected at most one of --json, --pieces, --count and --decode, found %d",
+                              json + pieces + count + decode);
 
     och_err err = {0};
     och_strbuf path = {0}, text = {0}, out = {0};
@@ -150,7 +155,7 @@ int och_cmd_tokenize(int argc, char **argv) {
     else if (st == OCH_OK) st = read_all(file, &text, &err);
     if (st == OCH_OK) st = och_strbuf_status(&text, &err);
     if (st == OCH_OK && decode) {
-        st = parse_ids(och_strbuf_str(&text), &ids, &err);
+        st = parse_ids(och_strbuf_str(&text), text.size, &ids, &err);
         if (st == OCH_OK) st = och_tok_decode(tok, ids.ids, ids.n, no_special, &out, &err);
         if (st == OCH_OK) {
             fwrite(och_strbuf_str(&out), 1, out.size, stdout);

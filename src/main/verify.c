@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/env.h"
 #include "base/size.h"
+#include "base/thread.h"
 #include "engine/verify.h"
 #include "file/gguf.h"
 #include "file/safetensors.h"
@@ -183,9 +184,7 @@ static int compare(state *v, const char *golden, const och_golden_prompt *g) {
         fflush(stdout);
         och_strbuf_clear(&v->out);
     }
-    if (!och_main_interrupted()) return -1;
-    fputs("ochre: interrupted\n", stderr);
-    return OCH_EXIT_INTERRUPTED;
+    return -1;
 }
 
 static int against_file(state *v, const char *path) {
@@ -204,7 +203,7 @@ static int against_file(state *v, const char *path) {
 }
 
 static int against_reference(state *v, int n_tokens, const char *text) {
-    int rc = -1;
+    int rc = -1, n_prompts = 0;
     for (size_t i = 0; rc < 0 && i < (text ? 1 : OCH_COUNT(prompts)); i++) {
         const char *name = text ? "prompt" : prompts[i].name, *t = text ? text : prompts[i].text;
         if (v->only && strcmp(v->only, name) != 0) continue;
@@ -226,7 +225,9 @@ static int against_reference(state *v, int n_tokens, const char *text) {
         if (st != OCH_OK) return och_main_fail(&err);
         rc = compare(v, "reference", &g);
         och_golden_prompt_deinit(&g);
+        n_prompts++;
     }
+    if (rc < 0 && !n_prompts) rc = och_main_error("--only: no prompt is called %s", v->only);
     return rc;
 }
 
@@ -267,7 +268,7 @@ int och_cmd_verify(int argc, char **argv) {
     int32_t step = 64, tokens = 64;
     state v = {.first = true};
     const och_opt opts[] = {
-        {"against", 'a', OCH_OPT_STR, &against, 0, 0, "GOLDEN", "golden file, or the word reference; more files may follow", NULL},
+        {"against", 'a', OCH_OPT_ONCE, &against, 0, 0, "GOLDEN", "golden file, or the word reference; more files may follow", NULL},
         {"provider", 0, OCH_OPT_STR, &open.provider, 0, 0, "NAME", "judge these kernels: reference, cpu (default: any)", NULL},
         {"step", 0, OCH_OPT_I32, &step, 1, 64, "N", "tokens of a step; 1 runs as generation does (default: 64)", NULL},
         {"only", 0, OCH_OPT_STR, &v.only, 0, 0, "NAME", "only this prompt of the golden", NULL},
@@ -277,7 +278,7 @@ int och_cmd_verify(int argc, char **argv) {
         {"kv-type", 0, OCH_OPT_STR, &kv, 0, 0, "TYPE", "type of the state: auto, f32, f16, bf16", NULL},
         {"batch-invariant", 0, OCH_OPT_FLAG, &v.session.batch_invariant, 0, 0, NULL, "one kernel variant for every batch size", NULL},
         {"device", 'd', OCH_OPT_STR, &open.device, 0, 0, "D", "see `ochre devices` (default: auto)", NULL},
-        {"threads", 't', OCH_OPT_I32, &open.threads, 1, 4096, "N", "CPU threads", NULL},
+        {"threads", 't', OCH_OPT_I32, &open.threads, 1, OCH_POOL_MAX_THREADS, "N", "CPU threads", NULL},
         {"json", 0, OCH_OPT_FLAG, &v.json, 0, 0, NULL, "one JSON object", NULL},
     };
     v.session = (ochre_session_options)OCHRE_SESSION_OPTIONS_INIT;
@@ -291,8 +292,11 @@ int och_cmd_verify(int argc, char **argv) {
     if (text && !reference) return och_main_usage("verify", "--prompt goes with --against reference");
     if (och_main_kv_type(kv, &v.session.kv_type) != OCH_EXIT_OK)
         return och_main_usage("verify", "--kv-type: expected auto, f32, f16 or bf16, found \"%.100s\"", kv);
+    rc = och_main_check_provider("verify", open.provider);
+    if (rc >= 0) return rc;
     v.step_tokens = step;
     och_main_catch_interrupt();
+    och_main_interrupt_exits(true); /* what was judged so far has been printed */
 
     och_strbuf path = {0};
     och_err err = {0};

@@ -5,6 +5,8 @@
 
 Uses a tiny random model; needs no real one.
 """
+import contextlib
+import http.server
 import json
 import math
 import os
@@ -15,6 +17,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -34,6 +37,28 @@ def ochre(*args, stdin="", env=None, binary=False, timeout=120):
     e.update(env or {})
     return subprocess.run([OCHRE, *args], input=stdin.encode(), capture_output=True, env=e, timeout=timeout) if binary else \
         subprocess.run([OCHRE, *args], input=stdin, capture_output=True, text=True, errors="replace", env=e, timeout=timeout)
+
+
+@contextlib.contextmanager
+def http_server(body):
+    """The URL of a file m.gguf on a server of this machine alone."""
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def log_message(self, *_):
+            pass
+
+        def do_GET(self):
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield "http://127.0.0.1:%d/m.gguf" % server.server_address[1]
+    finally:
+        server.shutdown()
+        server.server_close()
 
 
 def setUpModule():
@@ -112,6 +137,49 @@ class Frame(unittest.TestCase):
             self.assertEqual(p.returncode, 1, args)
             self.assertIn("Broken pipe", p.stderr)
 
+    def test_closed_streams(self):
+        # What is opened next must not take the number of a stream: messages would end up in the file.
+        with http_server(b"model" * 1000) as url:
+            for closed, code in (("<&-", 0), (">&-", 1), ("2>&-", 0), ("<&- >&- 2>&-", 1)):
+                folder = tempfile.mkdtemp(dir=TMP.name)
+                r = subprocess.run(["/bin/sh", "-c", '"$0" pull "$1" --dir "$2" ' + closed, OCHRE, url, folder],
+                                   capture_output=True, timeout=60)
+                self.assertEqual(r.returncode, code, closed)
+                with open(os.path.join(folder, "m.gguf"), "rb") as f:
+                    self.assertEqual(f.read(), b"model" * 1000, closed)
+        r = subprocess.run(["/bin/sh", "-c", '"$0" run "$1" - -n 2 <&-', OCHRE, MODEL], capture_output=True, text=True, timeout=60)
+        self.assertEqual(r.returncode, 1)
+        self.assertIn("standard input: Bad file descriptor", r.stderr)
+
+    def test_pull_where_no_file_can_go(self):
+        with http_server(b"model") as url:
+            r = ochre("pull", url, "--dir", "")
+            self.assertEqual((r.returncode, r.stdout), (2, ""))
+            self.assertIn("--dir", r.stderr)
+            os.makedirs(os.path.join(TMP.name, "taken", "m.gguf"))
+            for more in ([], ["--force"]):
+                r = ochre("pull", url, "--dir", os.path.join(TMP.name, "taken"), *more)
+                self.assertEqual((r.returncode, r.stdout), (1, ""))
+                self.assertIn("m.gguf exists and is not a file", r.stderr)
+            self.assertEqual(os.listdir(os.path.join(TMP.name, "taken")), ["m.gguf"])
+
+    def test_limit_on_the_size_of_files(self):
+        path = os.path.join(TMP.name, "limited.txt")
+        r = subprocess.run(["/bin/sh", "-c", 'ulimit -f 1; "$0" inspect "$1" --json >"$2"', OCHRE, MODEL, path],
+                           capture_output=True, text=True, timeout=60)
+        self.assertEqual(r.returncode, 1, r.stderr)
+        self.assertIn("standard output: ", r.stderr)
+
+    def test_providers_by_name(self):
+        for args in (["run", MODEL, "--prompt", "x"], ["inspect", MODEL], ["bench", MODEL], ["verify", MODEL, "--against", "reference"]):
+            for name in ("refrence", ""):
+                r = ochre(*args, "--provider", name)
+                self.assertEqual((r.returncode, r.stdout), (2, ""), args)
+                self.assertIn('--provider: expected one of reference, cpu, found "%s"' % name, r.stderr)
+
+    def test_bounds_are_printed_whole(self):
+        self.assertIn("from 0 to 1073741824", ochre("run", MODEL, "--prompt", "x", "-n", "-1").stderr)
+        self.assertIn("from 1 to 1024", ochre("run", MODEL, "--prompt", "x", "-t", "1025").stderr)
 
     def test_op_statistics(self):
         r = ochre("run", MODEL, "--prompt", "the", "-n", "4", "-q", env={"OCHRE_OP_STATS": "1"})
@@ -130,6 +198,13 @@ class Frame(unittest.TestCase):
         ids = ochre("tokenize", MODEL, "the thing").stdout.split()
         self.assertTrue(ids and all(i.isdigit() for i in ids))
         self.assertEqual(ochre("tokenize", MODEL, "--decode", " ".join(ids)).stdout.rstrip("\n"), "the thing")
+        self.assertEqual(ochre("tokenize", MODEL, "--file", "-", stdin="the thing").stdout.split(), ids)
+        for args, stdin, code, wanted in ((["--file", TMP.name], "", 1, "Is a directory"), (["--decode"], "104\0 105", 1, "NUL"),
+                                          (["x", "--json", "--count"], "", 2, "at most one"),
+                                          (["1", "--json", "--decode"], "", 2, "at most one")):
+            r = ochre("tokenize", MODEL, *args, stdin=stdin)
+            self.assertEqual((r.returncode, r.stdout), (code, ""), args)
+            self.assertIn(wanted, r.stderr)
 
     def test_progress_on_a_terminal(self):
         pid, fd = pty.fork()
@@ -269,6 +344,47 @@ class Run(unittest.TestCase):
         self.assertIn(b"interrupted", err)
 
 
+    def test_interrupt_at_once(self):
+        # While a long prompt is read, and wherever there is nothing to finish, the first Ctrl-C ends the program.
+        big = os.path.join(TMP.name, "long.gguf")
+        with open(big, "wb") as f:
+            f.write(tiny_gguf.build(context=1 << 20))
+        prompt = os.path.join(TMP.name, "long.txt")
+        with open(prompt, "w") as f:
+            f.write("the thing and " * 50000)
+        for args in (["run", big, "--file", prompt, "-n", "4", "-q"], ["bench", big, "-p", "500000", "-n", "0"],
+                     ["bench", big, "-p", "0", "-n", "1000000"], ["verify", big, "--against", "reference", "-n", "4096"]):
+            for signo in (signal.SIGINT, signal.SIGTERM):
+                p = subprocess.Popen([OCHRE, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                time.sleep(0.5)
+                p.send_signal(signo)
+                t0 = time.monotonic()
+                _, err = p.communicate(timeout=60)
+                self.assertEqual((p.returncode, err[-19:]), (130, b"ochre: interrupted\n"), args)
+                self.assertLess(time.monotonic() - t0, 5, args)
+
+    def test_interrupt_while_it_waits_for_a_line(self):
+        p = subprocess.Popen([OCHRE, "bench", MODEL, "-p", "4", "-n", "4", "--interactive"], stdin=subprocess.PIPE,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        p.stdout.readline()
+        p.send_signal(signal.SIGINT)
+        self.assertEqual(p.wait(timeout=60), 130)
+        p.communicate()
+
+    def test_a_model_that_shrinks(self):
+        path = os.path.join(TMP.name, "shrinks.gguf")
+        for threads in ("1", "2"):
+            with open(path, "wb") as f:
+                f.write(tiny_gguf.build())
+            p = subprocess.Popen([OCHRE, "bench", path, "-p", "0", "-n", "128", "--interactive", "-t", threads],
+                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            p.stdout.readline()
+            os.truncate(path, 0)
+            out, err = p.communicate(b"decode\n", timeout=60)
+            self.assertEqual((p.returncode, out, err.decode()),
+                             (1, b"", "ochre: error: a file in use became shorter, or could not be read any more\n"))
+
+
 class Inspect(unittest.TestCase):
     def test_readable_and_json(self):
         r = ochre("inspect", MODEL)
@@ -311,6 +427,37 @@ class Inspect(unittest.TestCase):
         self.assertIn("alien", r.stdout)
         self.assertIn("token_embd.weight", r.stdout)
         self.assertIn("cannot run", r.stdout)
+
+
+    def test_a_type_with_a_quote(self):
+        folder = os.path.join(GOLDEN, "tiny-llama")
+        with open(os.path.join(folder, "model.safetensors"), "rb") as f:
+            n = struct.unpack("<Q", f.read(8))[0]
+            header, data = json.loads(f.read(n)), f.read()
+        name = [k for k in header if k.endswith("q_proj.weight")][0]
+        header[name]["dtype"] = 'F"\x1b[31m'
+        head = json.dumps(header).encode()
+        path = os.path.join(TMP.name, "quote.safetensors")
+        with open(path, "wb") as f:
+            f.write(struct.pack("<Q", len(head)) + head + data)
+        r = ochre("inspect", path, "--json")
+        self.assertEqual({t["name"]: t["type"] for t in json.loads(r.stdout)["tensors"]}[name], 'F"?[31m')
+        self.assertNotIn("\x1b", ochre("inspect", path).stdout)
+
+    def test_rope_of_a_wrong_type_is_refused(self):
+        folder = os.path.join(GOLDEN, "tiny-llama")
+        copy = os.path.join(TMP.name, "rope")
+        os.mkdir(copy)
+        os.symlink(os.path.join(folder, "model.safetensors"), os.path.join(copy, "model.safetensors"))
+        with open(os.path.join(folder, "config.json")) as f:
+            config = json.load(f)
+        for key in ("rope_scaling", "rope_parameters"):
+            for value, runs in ((None, True), ("linear", False), (2, False), ([], False), (False, False)):
+                with open(os.path.join(copy, "config.json"), "w") as f:
+                    json.dump({**config, key: value}, f)
+                j = json.loads(ochre("inspect", copy, "--json").stdout)
+                self.assertEqual(j["runs"], runs, (key, value))
+                self.assertIn("" if runs else key, j["reason"] or "")
 
 
 def read_safetensors(path):
@@ -517,6 +664,7 @@ class Verify(unittest.TestCase):
         for args, code, wanted in ((["--against", os.path.join(TMP.name, "absent")], 1, "absent"),
                                    (["--against", os.path.join(self.FOLDER, "model.safetensors")], 1, "no golden"),
                                    (["--against", self.FILE, "--only", "two"], 1, "no prompt named two"),
+                                   (["--against", self.FILE, "--against", self.FILE], 2, "found it twice"),
                                    ([], 2, "--against"), (["--against", self.FILE, "--step", "65"], 2, "1 to 64")):
             r = ochre("verify", self.FOLDER, *args)
             self.assertEqual(r.returncode, code, args)
@@ -524,6 +672,9 @@ class Verify(unittest.TestCase):
         r = ochre("verify", MODEL, "--against", self.FILE)
         self.assertEqual(r.returncode, 1)
         self.assertIn("another model", r.stderr)
+        r = ochre("verify", MODEL, "--against", "reference", "--only", "nothing")
+        self.assertEqual((r.returncode, r.stdout), (1, ""))
+        self.assertIn("nothing", r.stderr)
 
 
 class Bench(unittest.TestCase):
@@ -545,11 +696,14 @@ class Bench(unittest.TestCase):
         self.assertEqual([x.get("kind") for x in lines[1:]], ["decode", "prefill", None])
         self.assertGreater(lines[1]["tok_per_s"], 0)
         self.assertIn("expected", lines[3]["error"])
+        r = ochre("bench", MODEL, "-p", "0", "-n", "8", "--interactive", stdin="prefill\n")
+        self.assertIn("0 tokens", json.loads(r.stdout.splitlines()[1])["error"])
 
     def test_synthetic(self):
         r = ochre("bench", "--synthetic", "tiny", "--format", "Q4_K", "-p", "8", "-n", "2", "-r", "1", "--json")
         self.assertEqual(r.returncode, 0, r.stderr)
         for args, code, wanted in ((["--synthetic", "huge"], 1, "llama-8b"), (["--synthetic", "tiny", "--format", "Q9"], 1, "Q9"),
+                                   (["--synthetic", "tiny", "--format", ""], 1, "expected one of F32"),
                                    ([MODEL, "--format", "Q4_0"], 2, "--synthetic"), (["-p", "0", "-n", "0", MODEL], 2, "nothing"),
                                    ([MODEL, "--synthetic", "tiny"], 2, "expected one"), ([], 2, "which model")):
             r = ochre("bench", *args)
