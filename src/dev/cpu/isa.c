@@ -20,6 +20,10 @@ const char *och_cpu_isa_name(och_cpu_isa isa) { return names[isa]; }
 /* Linux, Documentation/arch/x86/xstate.rst: tile data is off until a process asks for it. */
 #define REQ_XCOMP_PERM 0x1023
 #define XFEATURE_XTILEDATA 18
+/* CPUID.(EAX=7,ECX=0):EDX; the header of older clang lacks the names. */
+#define EDX_AMX_BF16 (1u << 22)
+#define EDX_AMX_TILE (1u << 24)
+#define EDX_AMX_INT8 (1u << 25)
 
 static bool has(unsigned reg, unsigned bits) { return (reg & bits) == bits; }
 
@@ -37,7 +41,7 @@ static och_cpu_isa detect(void) {
     if (!has(lo, XCR0_AVX512) || !has(b7, bit_AVX512F | bit_AVX512DQ | bit_AVX512BW | bit_AVX512VL) ||
         !has(c7, bit_AVX512VBMI | bit_AVX512VNNI) || !has(a71, bit_AVX512BF16))
         return OCH_CPU_AVX2;
-    if (!has(lo, XCR0_AMX) || !has(d7, bit_AMX_TILE | bit_AMX_INT8 | bit_AMX_BF16)) return OCH_CPU_AVX512;
+    if (!has(lo, XCR0_AMX) || !has(d7, EDX_AMX_TILE | EDX_AMX_INT8 | EDX_AMX_BF16)) return OCH_CPU_AVX512;
     return syscall(SYS_arch_prctl, REQ_XCOMP_PERM, XFEATURE_XTILEDATA) == 0 ? OCH_CPU_AMX : OCH_CPU_AVX512;
 }
 #elif defined(__aarch64__)
