@@ -62,9 +62,10 @@ done:
 /* What lies between added tokens of the raw text. */
 static och_status segment(work *w, const char *text, size_t n, bool first, och_tok_ids *out, och_err *err) {
     const och_tok *t = w->t;
+    uint64_t limit = OCH_TOK_NORM_LIMIT(n);
     for (size_t i = 0; i < t->n_norm; i++) {
         och_strbuf *to = i % 2 ? &w->b : &w->a;
-        OCH_TRY(och_tok_norm_apply(&t->norm[i], text, n, to, err));
+        OCH_TRY(och_tok_norm_apply(&t->norm[i], text, n, limit, to, err));
         text = och_strbuf_str(to);
         n = to->size;
     }

@@ -358,7 +358,7 @@ static och_status load_added(och_tok *t, json_t *added, och_err *err) {
         och_status st = OCH_OK;
         for (size_t k = 0; st == OCH_OK && k < t->n_norm; k++) {
             och_strbuf *to = k % 2 ? &b : &a;
-            st = och_tok_norm_apply(&t->norm[k], text, len, to, err);
+            st = och_tok_norm_apply(&t->norm[k], text, len, OCH_TOK_NORM_LIMIT(OCH_TOK_MAX_ENTRY), to, err);
             text = och_strbuf_str(to);
             len = to->size;
         }

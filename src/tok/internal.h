@@ -159,10 +159,11 @@ typedef struct och_tok_hit {
 bool och_tok_special_find(const och_tok_special_set *s, const char *text, size_t n, size_t pos, size_t taken,
                           bool control, och_tok_hit *out_hit, size_t *out_next);
 
-/* -- normalising (norm.c): from in to out, which is cleared first -- */
-och_status och_tok_norm_apply(const och_tok_norm *op, const char *in, size_t n, och_strbuf *out, och_err *err)
-    OCH_WARN_UNUSED;
-
+/* -- normalising (norm.c): from in to out, which is cleared first; RANGE when it would exceed limit bytes, since a few
+ * replacements in a row can make a text as long as they like -- */
+#define OCH_TOK_NORM_LIMIT(n) ((uint64_t)(n) * 16 + 65536)
+och_status och_tok_norm_apply(const och_tok_norm *op, const char *in, size_t n, uint64_t limit, och_strbuf *out,
+                              och_err *err) OCH_WARN_UNUSED;
 /* Appends in with each `from`, not empty, replaced. */
 void och_tok_replace(const char *in, size_t n, const char *from, size_t from_len, const char *to, size_t to_len,
                      och_strbuf *out);

@@ -122,8 +122,24 @@ static och_status nfc(const char *in, size_t n, och_strbuf *out, och_err *err) {
     return OCH_OK;
 }
 
-och_status och_tok_norm_apply(const och_tok_norm *op, const char *in, size_t n, och_strbuf *out, och_err *err) {
+/* How long the text becomes at most. */
+static uint64_t replaced_size(const och_tok_norm *op, const char *in, size_t n) {
+    uint64_t size = n;
+    if (op->to_len <= op->from_len) return size;
+    for (const char *p = in; (p = memmem(p, n - (size_t)(p - in), op->from, op->from_len)) != NULL; p += op->from_len)
+        size += op->to_len - op->from_len;
+    return size;
+}
+
+och_status och_tok_norm_apply(const och_tok_norm *op, const char *in, size_t n, uint64_t limit, och_strbuf *out,
+                              och_err *err) {
+    uint64_t size = n;
     och_strbuf_clear(out);
+    if (op->kind == OCH_TOK_NORM_REPLACE) size = replaced_size(op, in, n);
+    if (op->kind == OCH_TOK_NORM_PREPEND) size += op->to_len;
+    if (size > limit)
+        return och_err_set(err, OCH_RANGE, "normalising makes the text %llu bytes long, at most %llu are allowed",
+                           (unsigned long long)size, (unsigned long long)limit);
     switch (op->kind) {
     case OCH_TOK_NORM_NFC: OCH_TRY(nfc(in, n, out, err)); break;
     case OCH_TOK_NORM_REPLACE: och_tok_replace(in, n, op->from, op->from_len, op->to, op->to_len, out); break;

@@ -28,7 +28,8 @@ static const struct {
     const char *patterns[4];
     bool nfc, ignore_merges, add_bos;
 } rules[] = {
-    {.names = "gpt-2 phi-2 mpt olmo jina-es jina-de jina-v2-es jina-v2-de gigachat", .patterns = {och_tok_gpt2_pattern}},
+    {.names = "gpt-2 phi-2 mpt olmo jina-es jina-de jina-v2-es jina-v2-de gigachat",
+     .patterns = {och_tok_gpt2_pattern}},
     {.names = "smollm starcoder refact command-r codeshell exaone minerva-7b",
      .patterns = {"\\p{N}", och_tok_gpt2_pattern}},
     {.names = "qwen2 deepseek-r1-qwen megrez",

@@ -48,7 +48,8 @@ enum {
 };
 
 /* Appends the ids of text[0 .. n_bytes) to out; text needs no NUL and may hold any bytes. On failure out keeps what it
- * held on entry. NOMEM, or RANGE where the text exceeds 1 GiB. Time is O(n log n).
+ * held on entry. NOMEM, or RANGE where the text exceeds 1 GiB, or where an expression or a
+ * replacement of a tokenizer.json runs away with it. Time is O(n log n).
  * Bytes that are not UTF-8: byte-level BPE maps each such byte to its own byte token (and a pre-tokenizer sees it as
  * one character that is neither letter, digit nor space); SentencePiece falls back to the byte's token, or unk. */
 och_status och_tok_encode(const och_tok *tok, const char *text, size_t n_bytes, unsigned flags, och_tok_ids *out,

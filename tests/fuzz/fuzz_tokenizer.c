@@ -14,7 +14,8 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 
-static const char *const names[] = {"gpt2", "qwen2", "llama3", "default", "tekken", "llama2", "gemma", "metaspace", "flags"};
+static const char *const names[] = {"gpt2",   "qwen2", "llama3",    "default", "tekken",
+                                    "llama2", "gemma", "metaspace", "flags"};
 #define N (sizeof names / sizeof *names)
 static och_tok *toks[N];
 
