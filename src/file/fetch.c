@@ -260,9 +260,11 @@ static size_t on_header(char *line, size_t one, size_t n, void *user) {
     uint64_t first, last, total;
     n *= one;
     if (n >= 5 && !memcmp(line, "HTTP/", 5)) {
-        t->now = (response){0};
+        /* "HTTP/1.1 200 OK"; the line has no NUL of its own */
         const char *space = memchr(line, ' ', n);
-        if (space) t->now.status = atoi(space + 1);
+        t->now = (response){0};
+        for (const char *p = space; p && ++p < line + n && *p >= '0' && *p <= '9' && t->now.status < 1000;)
+            t->now.status = t->now.status * 10 + (*p - '0');
     } else if (header_value(line, n, "content-length", value, sizeof value)) {
         t->now.has_length = parse_u64(value, &end, &t->now.length) && !*end;
     } else if (header_value(line, n, "content-range", value, sizeof value)) {
