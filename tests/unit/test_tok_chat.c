@@ -81,11 +81,13 @@ static void formats_equal_jinja(void **s) {
             turns[i] = (och_tok_turn){json_string_value(json_array_get(v, 0)), json_string_value(json_array_get(v, 1))};
         och_strbuf out = {0};
         const char *want = json_string_value(json_object_get(doc.root, "text"));
-        och_status st = och_tok_chat(t, turns, json_array_size(list), json_is_true(json_object_get(doc.root, "prompt")), &out, &e);
+        och_status st =
+            och_tok_chat(t, turns, json_array_size(list), json_is_true(json_object_get(doc.root, "prompt")), &out, &e);
         n++;
         if (want ? st != OCH_OK || strcmp(och_strbuf_str(&out), want) != 0 : st != OCH_INVALID || out.size) {
             fprintf(stderr, "%s, %s: %s\n  expected <%s>\n  found    <%s>\n", name,
-                    json_string_value(json_object_get(doc.root, "talk")), e.message, want ? want : "(refused)", och_strbuf_str(&out));
+                    json_string_value(json_object_get(doc.root, "talk")), e.message, want ? want : "(refused)",
+                    och_strbuf_str(&out));
             wrong++;
         }
         och_strbuf_deinit(&out);
@@ -139,12 +141,14 @@ static void no_template_is_said(void **s) {
 /* A role or a text that looks like a template is data. Bytes that are not UTF-8 pass. */
 static void content_is_data(void **s) {
     (void)s;
-    och_tok *t = tok_with("llama3", "<|begin_of_text|>", "<|end_of_text|>",
-                          "{{ '<|start_header_id|>' + message['content'] | trim + '<|eot_id|>' }} add_generation_prompt");
+    och_tok *t =
+        tok_with("llama3", "<|begin_of_text|>", "<|end_of_text|>",
+                 "{{ '<|start_header_id|>' + message['content'] | trim + '<|eot_id|>' }} add_generation_prompt");
     och_tok_turn turn = {"user", " \xFF\x80 \xE2\x80"};
     och_strbuf out = {0};
     assert_int_equal(och_tok_chat(t, &turn, 1, false, &out, NULL), OCH_OK);
-    assert_string_equal(och_strbuf_str(&out), "<|begin_of_text|><|start_header_id|>user<|end_header_id|>\n\n\xFF\x80 \xE2\x80<|eot_id|>");
+    assert_string_equal(och_strbuf_str(&out),
+                        "<|begin_of_text|><|start_header_id|>user<|end_header_id|>\n\n\xFF\x80 \xE2\x80<|eot_id|>");
     och_strbuf_deinit(&out);
     och_tok_destroy(t);
 }
