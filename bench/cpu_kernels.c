@@ -1,9 +1,9 @@
 /* Times the fast CPU provider op by op against the floor of this machine: the greater of bytes / read bandwidth and
  * operations / tile (or vector) rate, both measured first, in the same run and with the same threads.
  *
- *   cpu_kernels [-t THREADS] [-s SECONDS_PER_ROW] [-f FILTER]
+ *   cpu_kernels [-t THREADS] [-s SECONDS_PER_ROW] [-f FILTER] [-c MB] [-r GFLOP/s]
  *
- * Weights are random blocks, a new copy for each call of a row until COLD_BYTES are in use, so that a decode row reads
+ * Weights are random blocks, a new copy for each call of a row until MB are in use, so that a decode row reads
  * from as far away as in a model. The least time of many calls is printed: on a shared machine it is the one that
  * others disturbed least. */
 #include "base/alloc.h"
@@ -22,7 +22,7 @@
 
 static och_device *device;
 static och_queue *queue;
-static double seconds_per_row = 0.3;
+static double seconds_per_row = 0.3, cold_bytes = (double)COLD_BYTES;
 static const char *filter = "";
 static double read_rate, flop_rate; /* of the threads together */
 
@@ -214,7 +214,7 @@ static void linear_row(const char *label, int64_t n, int64_t k, int n_weights, c
         r.bytes += (double)bytes;
         r.flops += 2.0 * (double)(n * m[i] * k);
     }
-    int copies = (int)((double)COLD_BYTES / r.bytes) + 1;
+    int copies = (int)(cold_bytes / r.bytes) + 1;
     r.n_calls = copies > MAX_COPIES ? MAX_COPIES : copies;
     if (n >= 64) r.n_calls = r.n_calls > 4 ? 4 : r.n_calls;
     for (int j = 0; j < r.n_calls; j++) {
@@ -313,9 +313,11 @@ int main(int argc, char **argv) {
         if (!strcmp(argv[i], "-t")) threads = atoi(argv[i + 1]);
         else if (!strcmp(argv[i], "-s")) seconds_per_row = atof(argv[i + 1]);
         else if (!strcmp(argv[i], "-f")) filter = argv[i + 1];
+        else if (!strcmp(argv[i], "-c")) cold_bytes = 1e6 * atof(argv[i + 1]);
         else if (!strcmp(argv[i], "-r")) flop_rate = 1e9 * atof(argv[i + 1]);
         else {
-            fprintf(stderr, "usage: %s [-t threads] [-s seconds a row] [-f part of a row's name] [-r peak GFLOP/s]\n", argv[0]);
+            fprintf(stderr, "usage: %s [-t threads] [-s seconds a row] [-f part of a row's name] [-c MB of weights that a row "
+                            "walks through] [-r peak GFLOP/s]\n", argv[0]);
             return 2;
         }
     }

@@ -111,7 +111,7 @@ static void attn_chunk(const och_cpu_attn_chunk *c, och_cpu_attn_part *parts) {
         parts[u].max = m;
         if (m == -__builtin_inff()) m = 0; /* nothing is seen: every exp below is 0 */
         for (int g = first; g < last; g++) {
-            vf p = vf_exp(vf_sub(vf_load(&s[u][16 * g]), vf_set1(m)));
+            vf p = vf_exp_below(vf_sub(vf_load(&s[u][16 * g]), vf_set1(m)));
             vf_store(&s[u][16 * g], p);
             sum = vf_add(sum, p);
         }
@@ -125,7 +125,7 @@ static void attn_chunk(const och_cpu_attn_chunk *c, och_cpu_attn_part *parts) {
 static void attn_merge(och_cpu_attn_part *total, const och_cpu_attn_part *part, int64_t head_dim) {
     if (part->max == -__builtin_inff()) return;
     float max = total->max > part->max ? total->max : part->max;
-    vf old = vf_exp(vf_set1(total->max - max)), new = vf_exp(vf_set1(part->max - max));
+    vf old = vf_exp_below(vf_set1(total->max - max)), new = vf_exp_below(vf_set1(part->max - max));
     float lanes[16];
     vf_store(lanes, vf_fma(vf_set1(total->sum), old, vf_mul(vf_set1(part->sum), new)));
     total->sum = lanes[0];

@@ -79,12 +79,13 @@ uint64_t och_cpu_attention_amx_scratch(const och_device *device, const och_op_ca
            workspace_layout(&c->attr.attention, NULL, &w);
 }
 
-/* High and low part of 32 numbers. */
+/* High and low part of 32 numbers. The high part is cut off, not rounded: one operation, and the low part's rounding is
+ * what remains either way. */
 SIMD_INLINE void put_parts(vf a, vf b, uint16_t *high, uint16_t *low) {
-    _mm512_storeu_si512(high, (__m512i)_mm512_cvtne2ps_pbh(b, a));
-    a = vf_sub(a, vf_load_bf16(high));
-    b = vf_sub(b, vf_load_bf16(high + 16));
-    _mm512_storeu_si512(low, (__m512i)_mm512_cvtne2ps_pbh(b, a));
+    const __m512 mask = _mm512_castsi512_ps(_mm512_set1_epi32((int)0xFFFF0000u));
+    const vf ah = _mm512_and_ps(a, mask), bh = _mm512_and_ps(b, mask);
+    _mm512_storeu_si512(high, (__m512i)_mm512_cvtne2ps_pbh(bh, ah));
+    _mm512_storeu_si512(low, (__m512i)_mm512_cvtne2ps_pbh(vf_sub(b, bh), vf_sub(a, ah)));
 }
 
 /* The same of two rows of 16, element by element side by side: a row of a right-hand tile. */
@@ -200,20 +201,21 @@ static float softmax_row(const och_attr_attention *a, float *s, int g0, int g1, 
     vf max = vf_set1(-__builtin_inff()), sum = vf_zero();
     for (int g = g0; g < g1; g++) {
         vf x = vf_load(s + 16 * g);
+        const bool cut = begin > 16 * g || end < 16 * (g + 1);
         if (a->softcap > 0) x = vf_mul(vf_set1(a->softcap), vf_tanh(vf_div(x, vf_set1(a->softcap))));
-        if (begin > 16 * g || end < 16 * (g + 1)) x = vf_keep_range(x, begin - 16 * g, end - 16 * g);
-        vf_store(s + 16 * g, x);
+        if (cut) x = vf_keep_range(x, begin - 16 * g, end - 16 * g);
+        if (cut || a->softcap > 0) vf_store(s + 16 * g, x);
         max = vf_max(max, x);
     }
     const float old = *max_io, chunk = vf_hmax(max), new = chunk > old ? chunk : old, base = new == -__builtin_inff() ? 0 : new;
     const vf m = vf_set1(base);
     for (int g = g0 & ~1; g < g1; g += 2) {
-        vf lo = g < g0 ? vf_zero() : vf_exp(vf_sub(vf_load(s + 16 * g), m));
-        vf hi = g + 1 < g1 ? vf_exp(vf_sub(vf_load(s + 16 * (g + 1)), m)) : vf_zero();
+        vf lo = g < g0 ? vf_zero() : vf_exp_below(vf_sub(vf_load(s + 16 * g), m));
+        vf hi = g + 1 < g1 ? vf_exp_below(vf_sub(vf_load(s + 16 * (g + 1)), m)) : vf_zero();
         sum = vf_add(sum, vf_add(lo, hi));
         put_parts(lo, hi, ph + g / 2 * TILE, pl + g / 2 * TILE);
     }
-    float factor = _mm512_cvtss_f32(vf_exp(vf_set1(old - base)));
+    float factor = _mm512_cvtss_f32(vf_exp_below(vf_set1(old - base)));
     *max_io = new;
     *sum_io = *sum_io * factor + vf_sum(sum);
     return factor;

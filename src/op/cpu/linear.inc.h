@@ -8,6 +8,10 @@ SIMD_INLINE void panel_integer(const och_cpu_format f, const int R, const uint8_
     const int offset = wide ? SIMD_WIDE_OFFSET : f.offset;
     const int offset_log2 = offset ? __builtin_ctz((unsigned)offset) : 0;
     const int parts = halves ? 2 : 1, quads = 8 / parts;
+    /* For few rows the latency of the products counts: two sums instead of one. High nibbles then stay where they are,
+     * sixteen times too large, and their sum is shifted instead, where the bytes of a product may be that large. */
+    const bool two = R <= 2 && !halves;
+    const bool nibbles = SIMD_WIDE_OFFSET != 0 && f.low_bits == 4 && f.high_bits == 0 && f.codebook == OCH_CPU_LINEAR;
     const int64_t nb = act->nb, stride = act->q_stride, sums = nb * parts;
     const int lines = (int)((och_cpu_low_bytes(&f) + och_cpu_high_bytes(&f) + och_cpu_scale_bytes(&f) +
                              och_cpu_super_bytes(&f) / 8 + 63) / 64);
@@ -28,23 +32,27 @@ SIMD_INLINE void panel_integer(const och_cpu_format f, const int R, const uint8_
         panel_scales(f, &v, b, d, m);
 #pragma GCC unroll 2
         for (int h = 0; h < parts; h++) {
-            vi s[SIMD_MAX_ROWS];
+            vi s[SIMD_MAX_ROWS], s2[SIMD_MAX_ROWS];
 #pragma GCC unroll 8
-            for (int r = 0; r < R; r++)
+            for (int r = 0; r < R; r++) {
                 s[r] = offset ? vi_shl(vi_set1(nsum[r * sums + b * parts + h]), offset_log2) : vi_zero();
+                s2[r] = vi_zero();
+            }
 #pragma GCC unroll 8
             for (int i = 0; i < quads; i++) {
                 const int j = h * quads + i;
-                vb w = panel_quad(f, &v, b, j);
+                vb w = two && nibbles && i >= 4 ? panel_high_nibbles(f, &v, b, j) : panel_quad(f, &v, b, j);
                 if (wide) w = vb_wide(w);
 #pragma GCC unroll 8
                 for (int r = 0; r < R; r++) {
                     const int8_t *a = q + r * stride + b * 32 + 4 * j;
-                    s[r] = wide ? vi_dot_wide(s[r], w, a) : vi_dot(s[r], w, a);
+                    vi *sum = two && i >= 4 ? &s2[r] : &s[r];
+                    *sum = wide ? vi_dot_wide(*sum, w, a) : vi_dot(*sum, w, a);
                 }
             }
 #pragma GCC unroll 8
             for (int r = 0; r < R; r++) {
+                if (two) s[r] = vi_add(s[r], nibbles ? vi_sar(s2[r], 4) : s2[r]);
                 acc[r] = vf_fma(vf_from_vi(s[r]), vf_mul(d[h], vf_set1(da[r * nb + b])), acc[r]);
                 if (has_min) acc[r] = vf_fma(m[h], vf_set1(ds[r * sums + b * parts + h]), acc[r]);
             }

@@ -141,6 +141,7 @@ SIMD_INLINE vf vf_rotate_pairs(vf x, const float *c, const float *s) {
 SIMD_INLINE vi vi_zero(void) { return VI2(_mm256_setzero_si256(), _mm256_setzero_si256()); }
 SIMD_INLINE vi vi_set1(int32_t x) { return VI2(_mm256_set1_epi32(x), _mm256_set1_epi32(x)); }
 SIMD_INLINE vi vi_shl(vi x, int n) { return VI2((__m256i)((__v8su)x.a << n), (__m256i)((__v8su)x.b << n)); }
+SIMD_INLINE vi vi_sar(vi x, int n) { return VI2((__m256i)((__v8si)x.a >> n), (__m256i)((__v8si)x.b >> n)); }
 SIMD_INLINE vi vi_add(vi x, vi y) { return VI2(_mm256_add_epi32(x.a, y.a), _mm256_add_epi32(x.b, y.b)); }
 SIMD_INLINE vi vi_from_vf(vf x) { return VI2(_mm256_cvtps_epi32(x.a), _mm256_cvtps_epi32(x.b)); }
 SIMD_INLINE int32_t vi_sum(vi x) {

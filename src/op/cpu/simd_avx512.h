@@ -89,6 +89,7 @@ SIMD_INLINE vf vf_rotate_pairs(vf x, const float *c, const float *s) {
 SIMD_INLINE vi vi_zero(void) { return _mm512_setzero_si512(); }
 SIMD_INLINE vi vi_set1(int32_t x) { return _mm512_set1_epi32(x); }
 SIMD_INLINE vi vi_shl(vi a, int n) { return (vi)((__v16su)a << n); }
+SIMD_INLINE vi vi_sar(vi a, int n) { return (vi)((__v16si)a >> n); } /* copies the sign */
 SIMD_INLINE vi vi_add(vi a, vi b) { return _mm512_add_epi32(a, b); }
 SIMD_INLINE vf vf_from_vi(vi a) { return _mm512_cvtepi32_ps(a); }
 SIMD_INLINE vi vi_from_vf(vf a) { return _mm512_cvtps_epi32(a); } /* nearest, ties to even */

@@ -134,6 +134,7 @@ SIMD_INLINE vf vf_rotate_pairs(vf x, const float *c, const float *s) {
 SIMD_INLINE vi vi_set1(int32_t x) { EACH(vi, vdupq_n_s32(x)); }
 SIMD_INLINE vi vi_zero(void) { return vi_set1(0); }
 SIMD_INLINE vi vi_shl(vi x, int n) { EACH(vi, vshlq_s32(x.val[i], vdupq_n_s32(n))); }
+SIMD_INLINE vi vi_sar(vi x, int n) { EACH(vi, vshlq_s32(x.val[i], vdupq_n_s32(-n))); }
 SIMD_INLINE vi vi_add(vi x, vi y) { EACH(vi, vaddq_s32(x.val[i], y.val[i])); }
 SIMD_INLINE vi vi_from_vf(vf x) { EACH(vi, vcvtnq_s32_f32(x.val[i])); }
 SIMD_INLINE int32_t vi_sum(vi x) {

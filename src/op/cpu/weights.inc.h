@@ -54,6 +54,11 @@ SIMD_INLINE vb panel_quad(const och_cpu_format f, const panel_view *v, int64_t b
     return q;
 }
 
+/* Sixteen times the codes of quad j >= 4 of a format of nibbles. */
+SIMD_INLINE vb panel_high_nibbles(const och_cpu_format f, const panel_view *v, int64_t b, int j) {
+    return vb_and(vb_load(v->low + (size_t)b * och_cpu_low_bytes(&f) + 64 * (j & 3)), vb_set1(0xF0));
+}
+
 /* Of block b: d[half] multiplies (code - offset), m[half] is added (already negative where the format subtracts).
  * Formats without halves fill d[0] and m[0]. */
 SIMD_INLINE void panel_scales(const och_cpu_format f, const panel_view *v, int64_t b, vf *d, vf *m) {
