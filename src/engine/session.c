@@ -247,7 +247,7 @@ void och_session_destroy(och_session *s) {
 static och_status find_sequence(const och_session *s, int32_t sequence, och_kv_seq **out_seq, och_err *err) {
     *out_seq = NULL;
     if (sequence < 0 || sequence >= s->options.max_sequences || !s->sequences[sequence])
-        return och_err_set(err, OCH_INVALID, "sequence: expected the id of a sequence of this session, found %d", sequence);
+        return och_err_set(err, OCH_INVALID, "sequence: expected the id of a sequence of the session, found %d", sequence);
     *out_seq = s->sequences[sequence];
     return OCH_OK;
 }
@@ -258,7 +258,7 @@ static och_status free_id(const och_session *s, int32_t *out_id, och_err *err) {
             *out_id = i;
             return OCH_OK;
         }
-    return och_err_set(err, OCH_RANGE, "sequence: all %d sequences of this session are in use: release one or raise max_sequences",
+    return och_err_set(err, OCH_RANGE, "sequence: all %d sequences of the session are in use: release one or raise max_sequences",
                        s->options.max_sequences);
 }
 

@@ -14,7 +14,7 @@ static och_status check_spans(och_session *s, const och_span *spans, size_t n_sp
     for (size_t i = 0; i < n_spans; i++) {
         const och_span *p = &spans[i];
         if (p->sequence < 0 || p->sequence >= o->max_sequences || !s->sequences[p->sequence])
-            return och_err_set(err, OCH_INVALID, "step, span %zu: expected the id of a sequence of this session, found %d", i, p->sequence);
+            return och_err_set(err, OCH_INVALID, "step, span %zu: expected the id of a sequence of the session, found %d", i, p->sequence);
         size_t j = s->span_of[p->sequence]; /* of this step only if that span says so */
         if (j < i && spans[j].sequence == p->sequence)
             return och_err_set(err, OCH_INVALID, "step, span %zu: sequence %d is in span %zu already", i, p->sequence, j);
