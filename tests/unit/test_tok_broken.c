@@ -591,6 +591,12 @@ static void timed(const och_tok *t, const char *name, const char *unit, size_t n
 
 /* Runs that are quadratic for a careless merge, expression or normaliser: those would take minutes. The limits are
  * of processor time, and generous, for sanitizers. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { RUN = 1 << 15, LONG_RUN = 1 << 17 };
+#else
+enum { RUN = 1 << 17, LONG_RUN = 1 << 20 };
+#endif
+
 static void long_runs_end(void **s) {
     static const char *const names[] = {"gpt2",   "qwen2", "llama3",    "default", "tekken",
                                         "llama2", "gemma", "metaspace", "flags"};
@@ -617,9 +623,9 @@ static void long_runs_end(void **s) {
     (void)s;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         och_tok *t = small(names[i]);
-        for (size_t k = 0; k < sizeof units / sizeof *units; k++) timed(t, names[i], units[k], 1 << 17, 20);
-        if (i % 3 == 0) timed(t, names[i], " ", 1 << 20, 60);
-        if (i == 5) timed(t, names[i], "=", 1 << 20, 60);
+        for (size_t k = 0; k < sizeof units / sizeof *units; k++) timed(t, names[i], units[k], RUN, 20);
+        if (i % 3 == 0) timed(t, names[i], " ", LONG_RUN, 60);
+        if (i == 5) timed(t, names[i], "=", LONG_RUN, 60);
         och_tok_destroy(t);
     }
 }
