@@ -34,15 +34,17 @@ static const command commands[] = {
 
 static volatile sig_atomic_t interrupted, exits_at_once;
 
-static void on_interrupt(int signo) {
+static void exit_interrupted(void) {
     static const char text[] = "ochre: interrupted\n";
+    ssize_t n = write(STDERR_FILENO, text, sizeof text - 1);
+    (void)n;
+    _exit(OCH_EXIT_INTERRUPTED);
+}
+
+static void on_interrupt(int signo) {
     (void)signo;
-    if (exits_at_once) {
-        ssize_t n = write(STDERR_FILENO, text, sizeof text - 1);
-        (void)n;
-        _exit(OCH_EXIT_INTERRUPTED);
-    }
     interrupted = 1;
+    if (exits_at_once) exit_interrupted();
 }
 
 void och_main_catch_interrupt(void) {
@@ -63,7 +65,10 @@ static void on_lost_page(int signo) {
 }
 
 bool och_main_interrupted(void) { return interrupted != 0; }
-void och_main_interrupt_exits(bool at_once) { exits_at_once = at_once; }
+void och_main_interrupt_exits(bool at_once) {
+    exits_at_once = at_once;
+    if (at_once && interrupted) exit_interrupted(); /* it came while there was still something to finish */
+}
 
 int och_main_error(const char *fmt, ...) {
     va_list ap;

@@ -32,6 +32,17 @@ GOLDEN = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))
 COMMANDS = ["run", "pull", "inspect", "bench", "verify", "tokenize", "devices", "ops"]
 
 
+def wait_until_caught(p, signo):
+    """Until the process has its handler: before that a signal ends it as it would any program."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        with open(f"/proc/{p.pid}/status") as f:
+            caught = next((int(line.split()[1], 16) for line in f if line.startswith("SigCgt:")), 0)
+        if caught >> (signo - 1) & 1:
+            return
+        time.sleep(0.01)
+
+
 def ochre(*args, stdin="", env=None, binary=False, timeout=120):
     e = {k: v for k, v in os.environ.items() if not k.startswith("OCHRE_")}
     e.update(env or {})
@@ -356,7 +367,8 @@ class Run(unittest.TestCase):
                      ["bench", big, "-p", "0", "-n", "1000000"], ["verify", big, "--against", "reference", "-n", "4096"]):
             for signo in (signal.SIGINT, signal.SIGTERM):
                 p = subprocess.Popen([OCHRE, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-                time.sleep(0.5)
+                wait_until_caught(p, signo)
+                time.sleep(0.3)
                 p.send_signal(signo)
                 t0 = time.monotonic()
                 _, err = p.communicate(timeout=60)
