@@ -300,6 +300,7 @@ static void models(int64_t n) {
     linear_row("smollm2 gate,up Q4_1", n, 576, 2, q4_1, (int64_t[]){1536, 1536}, OCH_ACT_SILU, true, false);
     linear_row("smollm2 down Q4_1", n, 1536, 1, q4_1, (int64_t[]){576}, OCH_ACT_NONE, false, true);
     if (n <= 8) linear_row("smollm2 head Q8_0", n, 576, 1, q8, (int64_t[]){49152}, OCH_ACT_NONE, true, false);
+    if (n == 1) linear_row("gemma head Q8_0", n, 640, 1, q8, (int64_t[]){262144}, OCH_ACT_NONE, true, false);
     linear_row("gemma qkv Q5_0,Q8_0", n, 640, 3, q5, (int64_t[]){1024, 256, 256}, OCH_ACT_NONE, true, false);
     linear_row("gemma o Q4_K", n, 1024, 1, q4k, (int64_t[]){640}, OCH_ACT_NONE, false, false);
     linear_row("gemma gate,up Q5_0", n, 640, 2, q5, (int64_t[]){2048, 2048}, OCH_ACT_GELU_TANH, true, false);
