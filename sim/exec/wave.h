@@ -7,6 +7,7 @@
 #define SIM_EXEC_WAVE_H
 
 #include "isa/inst.h"
+#include "mem/space.h"
 
 #include <stdatomic.h>
 
@@ -62,6 +63,21 @@ typedef struct sim_fault {
     const char *what;     /* static text that says more, or NULL */
 } sim_fault;
 
+/* Where flat addresses mean LDS and scratch: 4 GiB each. src_shared_base and its like are 64-bit values with a zero low
+ * half; hidden arguments and queue structures carry the high half. */
+#define SIM_SHARED_BASE 0x0001000000000000ull
+#define SIM_PRIVATE_BASE 0x0002000000000000ull
+
+/* What a host thread that runs waves owns. */
+typedef struct sim_worker {
+    const sim_space *space;
+    sim_range *ranges;     /* a range each uop found last (lo == hi: none); an optimisation only */
+    uint32_t n_ranges;
+    const sim_program *ranges_of;
+    uint64_t *counts;      /* executions of each uop, when asked for; else NULL */
+    int index;
+} sim_worker;
+
 /* MODE register fields (hwreg 1): round 3:0 (f32 1:0, f64/f16 3:2; 0 even, 1 +inf, 2 -inf, 3 zero), denorm 7:4 (f32 5:4,
  * f64/f16 7:6; bit 0 of each: allow input, bit 1: allow output), DX10_CLAMP 8, IEEE 9 (both: always 0 on gfx12). */
 struct sim_wave {
@@ -86,9 +102,13 @@ struct sim_wave {
     uint64_t exec_full;      /* all lanes of the wave size */
     uint32_t wave_id;        /* in the group */
     int32_t prio_sleep;
-    void *worker;            /* the thread's own data: sim_worker */
+    sim_worker *worker;      /* of the thread that runs it now */
+    const sim_uop *block;    /* where counting began: see sim_wave_count */
+    uint32_t spins;          /* of the current slice: backward branches of loops that look like waiting */
+    uint32_t barrier_target; /* the group's phase that this wave waits for */
+    bool gpr_idx_pending;
     sim_fault fault;
-    uint32_t trapsts, hw_id, barrier_state[4];
+    uint32_t trapsts, hw_id;
 };
 
 #define SIM_EXEC(w) ((uint64_t)(w)->s[SIM_S_EXEC_LO] | (uint64_t)(w)->s[SIM_S_EXEC_HI] << 32)
@@ -99,7 +119,7 @@ struct sim_wave {
 struct sim_group {
     sim_launch_state *launch;
     uint32_t id[3];
-    uint32_t n_waves, n_live, n_at_barrier;
+    uint32_t n_waves, n_live, n_signalled, phase; /* a barrier completes, phase + 1, when all live waves have signalled */
     sim_wave *waves;
     uint8_t *lds;
     uint32_t lds_bytes;
@@ -108,12 +128,13 @@ struct sim_group {
 
 /* A scalar source, 32 bits: registers and specials (SCC, EXECZ, VCCZ, apertures). n = 1 reads the next one for pairs. */
 uint32_t sim_special_read(const sim_wave *w, uint32_t reg);
+uint64_t sim_special_read64(const sim_wave *w, uint32_t reg);
 static inline uint32_t sim_sread(const sim_wave *w, uint32_t reg) {
     return reg < 128 ? w->s[reg] : sim_special_read(w, reg);
 }
 static inline uint64_t sim_sread64(const sim_wave *w, uint32_t reg) {
     return reg < 127 ? (uint64_t)w->s[reg] | (uint64_t)w->s[reg + 1] << 32
-                     : (uint64_t)sim_special_read(w, reg) | (uint64_t)sim_special_read(w, reg + 1) << 32;
+                     : sim_special_read64(w, reg);
 }
 static inline void sim_swrite(sim_wave *w, uint32_t reg, uint32_t value) {
     if (reg != SIM_S_NULL) w->s[reg] = value;
@@ -143,6 +164,13 @@ static inline void sim_blend_rows(const sim_wave *w, uint32_t d, const uint32_t 
     for (unsigned r = 0; r < rows; r++, o += w->lanes, res += w->lanes)
         for (unsigned i = 0; i < w->lanes; i++) o[i] = mask >> i & 1 ? res[i] : o[i];
 }
+
+/* The range that uop `index` found last, in this worker; the caller checks it and refills it. */
+static inline sim_range *sim_worker_range(sim_wave *w, uint32_t index) {
+    sim_worker *k = w->worker;
+    return &k->ranges[index < k->n_ranges ? index : 0];
+}
+static inline const sim_space *sim_wave_space(const sim_wave *w) { return w->worker->space; }
 
 /* Stops the wave: records the fault and returns NULL, so that a handler ends with `return sim_wave_fault(...)`. */
 const sim_uop *sim_wave_fault(sim_wave *w, const sim_uop *u, sim_fault_kind kind, int lane, uint64_t addr, uint32_t size_bytes,
