@@ -45,6 +45,11 @@ och_status sim_space_register(sim_space *space, void *p, uint64_t size_bytes, oc
 /* NOTFOUND: no allocation begins there (double free included: the message says so). */
 och_status sim_space_free(sim_space *space, uint64_t addr, och_err *err) OCH_WARN_UNUSED;
 
+/* The caller's fields of the live allocation that begins at addr, and whether kernels may write it. NOTFOUND: none. */
+och_status sim_space_mark(sim_space *space, uint64_t addr, bool read_only, uint32_t flags, void *user, och_err *err) OCH_WARN_UNUSED;
+/* Later allocations are filled with 0xA5 bytes (OCHRE_SIM_CHECK's poison). */
+void sim_space_set_poison(sim_space *space, bool on);
+
 /* The live or freed range that holds addr. False: none; then *out is the nearest one below or above (lo == hi == 0: there is
  * none at all). */
 bool sim_space_find(const sim_space *space, uint64_t addr, sim_range *out);
