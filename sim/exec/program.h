@@ -29,5 +29,8 @@ uint64_t sim_program_addr_of(const sim_program *p, const sim_uop *u);
 size_t sim_program_n_uops(const sim_program *p);
 const sim_uop *sim_program_uop(const sim_program *p, size_t i);
 const uint8_t *sim_program_consts(const sim_program *p);
+/* Registers that its instructions name: vector ones, and accumulation ones beside them. */
+uint32_t sim_program_n_vgprs(const sim_program *p);
+uint32_t sim_program_n_agprs(const sim_program *p);
 
 #endif
