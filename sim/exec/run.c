@@ -1,0 +1,201 @@
+/* Running a wave, alone or for the launcher, and saying what went wrong. */
+#include "exec/run.h"
+
+#include "base/alloc.h"
+#include "base/strbuf.h"
+#include "exec/control.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
+
+void sim_wave_resume(sim_wave *w, sim_worker *worker, int64_t slice) {
+    w->worker = worker;
+    w->block = w->pc;
+    w->budget = slice;
+    w->spins = 0;
+    w->state = SIM_WAVE_RUN;
+#if defined(__x86_64__)
+    uint32_t host = _mm_getcsr();
+    _mm_setcsr(w->mxcsr);
+#endif
+    const sim_uop *u = w->pc;
+    if (worker->counts) {
+        uint64_t *counts = worker->counts;
+        while (u) {
+            counts[u->index]++;
+            u = u->fn(w, u);
+        }
+    } else {
+        while (u) u = u->fn(w, u);
+    }
+#if defined(__x86_64__)
+    _mm_setcsr(host);
+#endif
+    if (w->state == SIM_WAVE_FAULT && w->pc >= w->block) w->n_executed += (uint64_t)(w->pc - w->block);
+}
+
+/* A wave that is not in a launch brings its group, its worker and its memory in one piece. */
+typedef struct lone {
+    sim_wave wave; /* first: a wave's address is its lone's */
+    sim_group group;
+    sim_worker worker;
+    uint32_t *rows;
+} lone;
+
+och_status sim_wave_create(sim_isa isa, unsigned lanes, uint32_t n_vgprs, uint32_t lds_bytes, uint32_t scratch_lane_bytes,
+                           const sim_space *space, sim_wave **out_w, och_err *err) {
+    *out_w = NULL;
+    if (lanes != 32 && lanes != 64) return och_err_set(err, OCH_INVALID, "a wave of %u lanes: expected 32 or 64", lanes);
+    lone *l = och_calloc(1, sizeof *l);
+    if (!l) return och_err_nomem(err, sizeof *l, "a wave");
+    sim_wave *w = &l->wave;
+    size_t row_bytes = (size_t)n_vgprs * lanes * 4, scratch = (size_t)scratch_lane_bytes * lanes;
+    w->v = och_malloc_aligned(row_bytes ? row_bytes : 64, 64);
+    l->group.lds = och_calloc(1, lds_bytes ? lds_bytes : 1);
+    w->scratch = och_calloc(1, scratch ? scratch : 1);
+    if (!w->v || !l->group.lds || !w->scratch) {
+        sim_wave_destroy(w);
+        return och_err_nomem(err, row_bytes + lds_bytes + scratch, "a wave's registers, LDS and scratch");
+    }
+    memset(w->v, 0, row_bytes);
+    w->lanes = (uint8_t)lanes;
+    w->isa = (uint8_t)isa;
+    w->n_vgprs = n_vgprs;
+    w->scratch_lane_bytes = scratch_lane_bytes;
+    w->exec_full = lanes == 64 ? ~0ull : 0xffffffffull;
+    w->s[SIM_S_EXEC_LO] = 0xffffffffu;
+    w->s[SIM_S_EXEC_HI] = lanes == 64 ? 0xffffffffu : 0;
+    w->mode = 0xf0u | (isa == SIM_GFX1200 || isa == SIM_GFX1250 ? 0 : 0x300u);
+    w->group = &l->group;
+    w->worker = &l->worker;
+    l->group.waves = w;
+    l->group.n_waves = l->group.n_live = 1;
+    l->group.lds_bytes = lds_bytes;
+    l->worker.space = space;
+    *out_w = w;
+    return OCH_OK;
+}
+
+void sim_wave_destroy(sim_wave *w) {
+    if (!w) return;
+    lone *l = (lone *)(void *)w;
+    och_free_aligned(w->v);
+    och_free(l->group.lds);
+    och_free(w->scratch);
+    och_free(l->worker.ranges);
+    och_free(l);
+}
+
+och_status sim_run_wave(sim_program *p, sim_wave *w, uint64_t max_instructions, och_err *err) {
+    lone *l = (lone *)(void *)w;
+    if (sim_program_n_vgprs(p) > w->n_vgprs || (sim_program_n_agprs(p) && 256 + sim_program_n_agprs(p) > w->n_vgprs))
+        return och_err_set(err, OCH_RANGE, "the program names v%u and a%u, the wave has %u rows", sim_program_n_vgprs(p),
+                           sim_program_n_agprs(p), w->n_vgprs);
+    size_t n = sim_program_n_uops(p);
+    if (l->worker.n_ranges < n) {
+        och_free(l->worker.ranges);
+        l->worker.ranges = och_calloc(n, sizeof *l->worker.ranges);
+        l->worker.n_ranges = l->worker.ranges ? (uint32_t)n : 0;
+        if (!l->worker.ranges) return och_err_nomem(err, n * sizeof *l->worker.ranges, "ranges");
+    } else {
+        memset(l->worker.ranges, 0, n * sizeof *l->worker.ranges);
+    }
+    w->program = p;
+    w->consts = sim_program_consts(p);
+    w->pc = sim_program_entry(p);
+    memset(&w->fault, 0, sizeof w->fault);
+    w->n_executed = 0;
+    l->group.n_live = 1;
+    uint64_t limit = max_instructions ? max_instructions : (uint64_t)1 << 32;
+    for (;;) {
+#if defined(__x86_64__)
+        uint32_t host = _mm_getcsr();
+        sim_wave_mode_changed(w);
+        _mm_setcsr(host);
+#else
+        sim_wave_mode_changed(w);
+#endif
+        sim_wave_resume(w, &l->worker, 1 << 20);
+        if (w->state == SIM_WAVE_DONE) return OCH_OK;
+        if (w->state == SIM_WAVE_YIELD && w->n_executed >= limit) {
+            w->state = SIM_WAVE_FAULT;
+            w->fault = (sim_fault){.kind = SIM_FAULT_BUDGET, .lane = -1, .inst = w->pc->inst};
+        }
+        if (w->state == SIM_WAVE_BARRIER) w->fault = (sim_fault){.kind = SIM_FAULT_DEADLOCK, .lane = -1, .inst = w->pc->inst};
+        if (w->state == SIM_WAVE_FAULT || w->state == SIM_WAVE_BARRIER) {
+            char text[OCH_ERR_MESSAGE_BYTES];
+            sim_fault_describe(w, "the program", l->worker.space, text, sizeof text);
+            return och_err_set_native(err, OCH_DEVICE, w->fault.kind, "%s", text);
+        }
+    }
+}
+
+const char *sim_fault_name(sim_fault_kind kind) {
+    switch (kind) {
+    case SIM_FAULT_NONE: return "no fault";
+    case SIM_FAULT_MEMORY: return "access outside any allocation";
+    case SIM_FAULT_MISALIGNED: return "misaligned access";
+    case SIM_FAULT_FREED: return "access to freed memory";
+    case SIM_FAULT_READONLY: return "write to read-only memory";
+    case SIM_FAULT_LDS: return "LDS access outside the workgroup's allocation";
+    case SIM_FAULT_SCRATCH: return "scratch access outside the lane's allocation";
+    case SIM_FAULT_ILLEGAL: return "illegal instruction";
+    case SIM_FAULT_BUDGET: return "instruction budget used up";
+    case SIM_FAULT_DEADLOCK: return "deadlock at a barrier";
+    case SIM_FAULT_TRAP: return "trap";
+    case SIM_FAULT_UNINITIALIZED: return "read of something never written";
+    case SIM_FAULT_RACE: return "data race";
+    case SIM_FAULT_PC: return "execution left the code";
+    case SIM_FAULT_UNALIGNED_REG: return "register out of range";
+    }
+    return "?";
+}
+
+static void describe_nearest(och_strbuf *s, const sim_space *space, uint64_t addr) {
+    sim_range r;
+    bool found = sim_space_find(space, addr, &r);
+    if (r.lo == r.hi) {
+        och_strbuf_puts(s, "; there is no allocation at all");
+        return;
+    }
+    static const char *kinds[] = {"device", "pinned host", "managed", "code", "array", "kernel-argument"};
+    const char *kind = r.kind < sizeof kinds / sizeof *kinds ? kinds[r.kind] : "?";
+    och_strbuf_printf(s, "; %s %s%s allocation #%" PRIu64 " of %" PRIu64 " bytes [0x%" PRIx64 ", 0x%" PRIx64 ")",
+                      found ? "inside" : "nearest:", r.freed ? "freed " : "", kind, r.serial, r.hi - r.lo, r.lo, r.hi);
+    if (addr >= r.hi) och_strbuf_printf(s, ", %" PRIu64 " bytes past its end", addr - r.hi);
+    if (addr < r.lo) och_strbuf_printf(s, ", %" PRIu64 " bytes before it", r.lo - addr);
+    if (found) och_strbuf_printf(s, ", at byte %" PRIu64, addr - r.lo);
+}
+
+void sim_fault_describe(const sim_wave *w, const char *kernel_name, const sim_space *space, char *buf, size_t n) {
+    const sim_fault *f = &w->fault;
+    och_strbuf s = {0};
+    och_strbuf_printf(&s, "%s: %s", kernel_name, sim_fault_name(f->kind));
+    if (f->inst) {
+        char text[128];
+        sim_inst_print(f->inst, w->lanes, text, sizeof text);
+        och_strbuf_printf(&s, " at \"%s\" (code offset 0x%x)", text, f->inst->offset);
+    }
+    const sim_group *g = w->group;
+    och_strbuf_printf(&s, ", workgroup (%u, %u, %u), wave %u", g->id[0], g->id[1], g->id[2], w->wave_id);
+    if (f->lane >= 0) och_strbuf_printf(&s, ", lane %d", f->lane);
+    bool addressed = f->kind == SIM_FAULT_MEMORY || f->kind == SIM_FAULT_MISALIGNED || f->kind == SIM_FAULT_FREED ||
+                     f->kind == SIM_FAULT_READONLY || f->kind == SIM_FAULT_LDS || f->kind == SIM_FAULT_SCRATCH ||
+                     f->kind == SIM_FAULT_RACE || f->kind == SIM_FAULT_UNINITIALIZED;
+    if (addressed && f->size_bytes)
+        och_strbuf_printf(&s, ", %s of %u bytes at 0x%" PRIx64, f->store ? "write" : "read", f->size_bytes, f->addr);
+    else if (f->kind == SIM_FAULT_PC && f->addr)
+        och_strbuf_printf(&s, ", to 0x%" PRIx64, f->addr);
+    if (f->kind == SIM_FAULT_LDS) och_strbuf_printf(&s, "; the workgroup has %u bytes", g->lds_bytes);
+    if (f->kind == SIM_FAULT_SCRATCH) och_strbuf_printf(&s, "; a lane has %u bytes", w->scratch_lane_bytes);
+    if (f->what) och_strbuf_printf(&s, "; %s", f->what);
+    if (space && (f->kind == SIM_FAULT_MEMORY || f->kind == SIM_FAULT_FREED || f->kind == SIM_FAULT_READONLY))
+        describe_nearest(&s, space, f->addr);
+    snprintf(buf, n, "%s", och_strbuf_str(&s));
+    och_strbuf_deinit(&s);
+}
