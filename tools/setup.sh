@@ -32,6 +32,10 @@ need "nm, for the symbol tests" binutils have nm
 need "JSON" libjansson-dev library libjansson.a
 need "regular expressions of tokenizers" libpcre2-dev library libpcre2-8.a
 need "Unicode properties" libutf8proc-dev library libutf8proc.a
+need "code objects: ELF" libelf-dev library libelf.a
+need "code objects: metadata" libmsgpack-dev library libmsgpackc.a
+need "code objects: compressed bundles" libzstd-dev library libzstd.a
+need "libelf" zlib1g-dev library libz.a
 need "unit tests" libcmocka-dev library libcmocka.so
 need "test scripts, fetching models" python3 have python3
 if have python3 >/dev/null 2>&1; then

@@ -39,7 +39,7 @@ typedef struct och_obj_kernel {
     const char *symbol;       /* "axpy.kd" */
     uint64_t descriptor_addr; /* virtual address in the object of the 64-byte kernel descriptor */
     uint64_t entry_addr;      /* virtual address of the first instruction: descriptor + its entry offset */
-    /* the descriptor */
+    /* the descriptor; kernarg_bytes is the metadata's where that is more */
     uint32_t group_bytes, private_bytes, kernarg_bytes;
     uint32_t rsrc1, rsrc2, rsrc3;
     uint16_t properties, kernarg_preload;
@@ -57,6 +57,7 @@ typedef struct och_obj_symbol {
     uint8_t type;  /* ELF STT_* */
     uint8_t bind;  /* ELF STB_* */
     bool defined;
+    bool absolute; /* SHN_ABS: addr is a value, not moved by the loader */
 } och_obj_symbol;
 
 typedef struct och_obj_segment { /* a PT_LOAD */
@@ -69,7 +70,7 @@ typedef struct och_obj_reloc {
     uint32_t type;    /* R_AMDGPU_* */
     const char *symbol; /* "" for none */
     uint64_t symbol_addr;
-    bool symbol_defined;
+    bool symbol_defined, symbol_absolute, symbol_weak;
     int64_t addend;
 } och_obj_reloc;
 
@@ -82,17 +83,23 @@ typedef struct och_obj {
     size_t n_kernels;
     const och_obj_symbol *symbols; /* of .dynsym, or .symtab where there is none */
     size_t n_symbols;
+    const och_obj_symbol *functions; /* STT_FUNC with an address, local ones too where .symtab was kept; by address */
+    size_t n_functions;
     const och_obj_segment *segments;
     size_t n_segments;
     const och_obj_reloc *relocs; /* dynamic ones: what a loader applies */
     size_t n_relocs;
     const char *const *printf_formats; /* amdhsa.printf entries, as written */
     size_t n_printf;
-    uint64_t text_addr, text_bytes;
+    uint64_t text_addr, text_bytes; /* from the first executable section to the end of the last */
 } och_obj;
 
+/* UNSUPPORTED: version 2 or 3, a relocatable object, a target that src/obj/mach.def does not list, packed relative
+ * relocations. */
 och_status och_obj_parse(const void *bytes, size_t n_bytes, och_obj **out_obj, och_err *err) OCH_WARN_UNUSED;
 void och_obj_destroy(och_obj *obj);
+/* NULL for none. */
+const och_obj_symbol *och_obj_find_symbol(const och_obj *obj, const char *name);
 
 /* An entry of a bundle (clang-offload-bundler), e.g. "hipv4-amdgcn-amd-amdhsa--gfx1100". */
 typedef struct och_obj_entry {
