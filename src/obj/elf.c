@@ -26,12 +26,20 @@ enum {
 /* libelf numbers its errors in a header that it does not install; the numbers never change. */
 #define ELF_ERROR_NO_MEMORY 8
 
+/* Where libelf's archive puts its error number; CMakeLists.txt says why. Linked as a shared library it keeps the number to
+ * itself, and a failed allocation reads as a broken file. */
+extern void och_libelf_set_error(int number);
+static _Thread_local int elf_error;
+void och_libelf_set_error(int number) { elf_error = number; }
+
 static void init_once(void) { (void)elf_version(EV_CURRENT); }
 
 static och_status elf_failed(och_err *err, const char *what) {
-    int e = elf_errno();
+    int e = elf_error;
+    elf_error = 0;
     if (e == ELF_ERROR_NO_MEMORY) return och_err_nomem(err, 0, what);
-    return och_err_set(err, OCH_CORRUPT, "code object: %s: %s", what, e ? elf_errmsg(e) : "expected more bytes than it has");
+    return och_err_set_native(err, OCH_CORRUPT, e, "code object: %s: expected a table that can be read, found one that libelf refuses (%d)",
+                              what, e);
 }
 
 const char *och_obj_show(char out[OCH_OBJ_SHOW_BYTES], const char *s, size_t n) {
@@ -427,6 +435,7 @@ och_status och_obj_elf_read(obj_build *b, och_err *err) {
     OCH_TRY(och_obj_elf_target(b->bytes, b->n_bytes, b->pub.target, err));
     OCH_TRY(check_table(b, "segment", 32, 54, PHDR_BYTES, err));
     OCH_TRY(check_table(b, "section", 40, 58, SHDR_BYTES, err));
+    elf_error = 0;
     b->pub.version = b->bytes[EI_ABIVERSION] + 2u;
     b->pub.e_flags = (uint32_t)och_obj_le(b->bytes + 48, 4);
     /* libelf only reads a file that it was given this way. */
