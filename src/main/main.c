@@ -29,6 +29,7 @@ static const command commands[] = {
     {"verify", och_cmd_verify, "compare a model's logits with golden files or with the reference provider"},
     {"tokenize", och_cmd_tokenize, "text to token ids and back"},
     {"devices", och_cmd_devices, "list the devices that models can run on"},
+    {"sim", och_cmd_sim, "run a HIP program on AMD GPUs in software"},
     {"ops", och_cmd_ops, "list the ops and which provider covers them on which device"},
 };
 

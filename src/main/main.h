@@ -21,6 +21,7 @@ int och_cmd_inspect(int argc, char **argv);
 int och_cmd_ops(int argc, char **argv);
 int och_cmd_pull(int argc, char **argv);
 int och_cmd_run(int argc, char **argv);
+int och_cmd_sim(int argc, char **argv);
 int och_cmd_tokenize(int argc, char **argv);
 int och_cmd_verify(int argc, char **argv);
 
