@@ -38,3 +38,8 @@ void och_env_warn_unknown(void) {
         if (!known) och_log(OCH_LOG_WARN, "environment variable %.*s is not one that ochre reads", (int)n, *e);
     }
 }
+
+const char *och_env_foreign(const char *name) {
+    const char *v = getenv(name);
+    return v && *v ? v : NULL;
+}

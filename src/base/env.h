@@ -19,5 +19,7 @@ const char *och_env_get(och_env_id id);
 bool och_env_flag(och_env_id id);
 /* Logs a warning for each OCHRE_* variable that no row names. */
 void och_env_warn_unknown(void);
+/* A variable that is not Ochre's (LD_LIBRARY_PATH, HIP_VISIBLE_DEVICES); NULL when unset or empty. */
+const char *och_env_foreign(const char *name);
 
 #endif

@@ -2,6 +2,8 @@
  * path, and the settings go into the environment. Everything else is the library's. */
 #include "main/main.h"
 
+#include "base/env.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -83,8 +85,8 @@ int och_cmd_sim(int argc, char **argv) {
     else if (!library_dir(dir, sizeof dir))
         return och_main_error("the simulator's libamdhip64.so was not found in sim/ beside this program or in ../lib/ochre/sim; "
                               "name its folder with --library");
-    const char *old = getenv("LD_LIBRARY_PATH"); /* the loader's, not one of ours */
-    snprintf(path, sizeof path, "%s%s%s", dir, old && *old ? ":" : "", old ? old : "");
+    const char *old = och_env_foreign("LD_LIBRARY_PATH");
+    snprintf(path, sizeof path, "%s%s%s", dir, old ? ":" : "", old ? old : "");
     snprintf(threads_text, sizeof threads_text, "%" PRId32, threads);
     snprintf(budget_text, sizeof budget_text, "%" PRIu64, budget);
     const setting settings[] = {
