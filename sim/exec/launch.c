@@ -75,8 +75,11 @@ och_status sim_launch_run(const sim_launch *l, uint64_t *out_n_executed, och_err
     s.n_rows = agprs ? 256 + agprs : k->n_vgprs;
     if (s.n_rows < 4) s.n_rows = 4;
     s.block_bytes = sim_block_bytes(&s);
-    OCH_TRY(sim_pool_run(&s, err));
+    OCH_TRY(sim_observers_create(l, s.observers, &s.n_observers, err));
+    och_status st = sim_pool_run(&s, err);
     pthread_mutex_destroy(&s.report_lock);
+    for (int i = 0; i < s.n_observers; i++) s.observers[i]->end(s.observers[i], &s);
+    OCH_TRY(st);
     if (out_n_executed) *out_n_executed = atomic_load(&s.n_executed);
     if (!s.faulted) return OCH_OK;
     if (s.fault == SIM_FAULT_NONE) return och_err_set(err, OCH_NOMEM, "%s: %s", k->name, s.report);

@@ -126,7 +126,23 @@ static void group_fault(sim_block *b, sim_wave *w, bool all_waves) {
 
 typedef enum outcome { ENDED, WAITS, SLICED, FAULTED } outcome;
 
+#define TELL(s, what, g)                                                                                               \
+    for (int o_ = 0; o_ < (s)->n_observers; o_++)                                                                      \
+        if ((s)->observers[o_]->what) (s)->observers[o_]->what((s)->observers[o_], g)
+
+static outcome turn_of_group(worker *k, sim_block *b);
+
 static outcome run_group(worker *k, sim_block *b) {
+    sim_launch_state *s = b->group.launch;
+    k->base.observers = s->observers;
+    k->base.n_observers = s->n_observers;
+    TELL(s, group_enter, &b->group);
+    outcome r = turn_of_group(k, b);
+    TELL(s, group_leave, &b->group);
+    return r;
+}
+
+static outcome turn_of_group(worker *k, sim_block *b) {
     sim_group *g = &b->group;
     sim_launch_state *s = g->launch;
     for (int round = 0;; round++) {
@@ -176,6 +192,7 @@ static uint64_t executed(const sim_group *g) {
 
 static void release(worker *k, sim_block *b) {
     sim_launch_state *s = b->group.launch;
+    TELL(s, group_end, &b->group);
     atomic_fetch_add_explicit(&s->n_executed, executed(&b->group), memory_order_relaxed);
     atomic_fetch_sub(&s->resident, 1);
     if (k->spare && k->spare->capacity >= b->capacity) {
@@ -197,6 +214,7 @@ static void drop_lease(worker *k) {
 static void take_lease(worker *k) {
     for (sim_launch_state *s = pool.active; s; s = s->next_active) {
         if (s->next >= s->n_groups || atomic_load(&s->abort)) continue;
+        if (s->n_observers && k->base.index != 0) continue; /* watched launches stay on one thread */
         uint64_t share = (s->n_groups - s->next) / (4u * (unsigned)pool.n_workers);
         uint64_t n = share < 1 ? 1 : share > LEASE_MAX ? LEASE_MAX : share;
         k->lease = s;
@@ -235,6 +253,7 @@ static sim_block *start_group(worker *k) {
         b->capacity = s->block_bytes;
     }
     sim_block_start(b, s, k->lease_next++);
+    TELL(s, group_start, &b->group);
     if (k->lease_next == k->lease_end) k->lease = NULL;
     return b;
 }

@@ -8,6 +8,7 @@
 #include "base/size.h"
 #include "exec/binder.h"
 #include "exec/control.h"
+#include "exec/observer.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -29,6 +30,7 @@ struct sim_program {
     unsigned lanes;
     uint64_t addr;
     size_t n_words;
+    sim_wait *waits; /* [n_uops] what is waited for before each */
     int32_t *at; /* [n_words]: uop that runs when control reaches this word; -1: none */
     sim_uop *uops;
     size_t n_uops;
@@ -303,6 +305,42 @@ static bool waits_on_memory(const sim_inst *i) {
     return i->is_atomic || (!i->is_store && (i->glc || i->scc_bit || i->scope >= 2 || i->format == SIM_DS));
 }
 
+/* The counters that one wait instruction lets stand; fields of s_waitcnt by target (AMDGPUUsage, "s_waitcnt"). */
+static void add_wait(sim_wait *to, const sim_inst *i) {
+    uint32_t x = (uint32_t)i->simm16 & 0xffff;
+    uint8_t loads = SIM_NO_WAIT, stores = SIM_NO_WAIT, lds = SIM_NO_WAIT, scalar = SIM_NO_WAIT;
+    if (is(i, "S_WAITCNT")) {
+        uint32_t vm, vm_max, lgkm, lgkm_max;
+        if (SIM_BIT(i->isa) & SIM_GFX11) {
+            vm = x >> 10, vm_max = 63, lgkm = x >> 4 & 63, lgkm_max = 63;
+        } else {
+            vm = (x & 15) | (x >> 14 & 3) << 4, vm_max = 63;
+            lgkm = i->isa == SIM_GFX1030 ? x >> 8 & 63 : x >> 8 & 15, lgkm_max = i->isa == SIM_GFX1030 ? 63 : 15;
+        }
+        if (vm < vm_max) loads = (uint8_t)vm;
+        if (vm < vm_max && SIM_BIT(i->isa) & SIM_GCN) stores = (uint8_t)vm;
+        if (lgkm < lgkm_max) lds = scalar = (uint8_t)lgkm;
+    } else if (is(i, "S_WAITCNT_VSCNT") || is(i, "S_WAIT_STORECNT")) {
+        stores = (uint8_t)(x & 63);
+    } else if (is(i, "S_WAITCNT_VMCNT") || is(i, "S_WAIT_LOADCNT")) {
+        loads = (uint8_t)(x & 63);
+    } else if (is(i, "S_WAIT_LOADCNT_DSCNT") || is(i, "S_WAIT_STORECNT_DSCNT")) {
+        if (is(i, "S_WAIT_LOADCNT_DSCNT")) loads = (uint8_t)(x >> 8 & 63);
+        else stores = (uint8_t)(x >> 8 & 63);
+        lds = (uint8_t)(x & 63);
+    } else if (is(i, "S_WAIT_DSCNT")) {
+        lds = (uint8_t)(x & 63);
+    } else if (is(i, "S_WAIT_KMCNT")) {
+        scalar = (uint8_t)(x & 63);
+    } else if (is(i, "S_WAIT_IDLE")) {
+        loads = stores = lds = scalar = 0;
+    }
+    if (loads < to->loads) to->loads = loads;
+    if (stores < to->stores) to->stores = stores;
+    if (lds < to->lds) to->lds = lds;
+    if (scalar < to->scalar) to->scalar = scalar;
+}
+
 /* Binds the list in address order. Two passes: uops first, then links and targets, since a link may be needed where code is
  * laid out otherwise than it runs (a jump into the middle of an instruction). */
 static och_status layout(builder *b) {
@@ -314,6 +352,9 @@ static och_status layout(builder *b) {
     size_t capacity = n * 3 + 2;
     p->uops = och_calloc(capacity, sizeof *p->uops);
     if (!p->uops) return och_err_nomem(b->err, capacity * sizeof *p->uops, "bound instructions");
+    p->waits = och_malloc_array(capacity, sizeof *p->waits);
+    if (!p->waits) return och_err_nomem(b->err, capacity * sizeof *p->waits, "bound instructions");
+    memset(p->waits, SIM_NO_WAIT, capacity * sizeof *p->waits);
     for (size_t w = 0; w < p->n_words; w++) p->at[w] = -1;
     /* Wrapped instructions keep their own uop behind the others. */
     size_t n_uops = 0, hidden = capacity;
@@ -325,6 +366,7 @@ static och_status layout(builder *b) {
         sim_uop u;
         sim_bound r = bind_one(&b->binder, inst, &u);
         if (r == SIM_BOUND_FAILED) return och_err_nomem(b->err, 0, "constants of the kernel");
+        if (r == SIM_BOUND_NOTHING && inst->format <= SIM_SOPP) add_wait(&p->waits[n_uops], inst);
         if (r == SIM_BOUND_NO) unmodelled(b, inst->mnemonic, inst->words, inst->n_words, inst->offset);
         if (r == SIM_BOUND_UOP) {
             if (indexed) {
@@ -434,6 +476,7 @@ void sim_program_destroy(sim_program *p) {
     }
     och_free(p->at);
     och_free(p->uops);
+    och_free(p->waits);
     och_free_aligned(p->consts);
     och_free(p);
 }
@@ -455,3 +498,5 @@ const sim_uop *sim_program_uop(const sim_program *p, size_t i) { return &p->uops
 const uint8_t *sim_program_consts(const sim_program *p) { return p->consts; }
 uint32_t sim_program_n_vgprs(const sim_program *p) { return p->n_vgprs; }
 uint32_t sim_program_n_agprs(const sim_program *p) { return p->n_agprs; }
+
+sim_wait sim_program_wait(const sim_program *p, const sim_uop *u) { return p->waits[u->index]; }

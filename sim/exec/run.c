@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/strbuf.h"
 #include "exec/control.h"
+#include "exec/observer.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,6 +13,20 @@
 #if defined(__x86_64__)
 #include <xmmintrin.h>
 #endif
+
+/* The same loop with everyone who watches. An observer's own arithmetic runs under the wave's rounding: none does any. */
+static void observed(sim_wave *w, const sim_uop *u) {
+    sim_worker *k = w->worker;
+    while (u) {
+        for (int i = 0; i < k->n_observers; i++)
+            if (k->observers[i]->before && !k->observers[i]->before(k->observers[i], w, u)) return;
+        const sim_uop *next = u->fn(w, u);
+        if (w->state == SIM_WAVE_FAULT) return;
+        for (int i = 0; i < k->n_observers; i++)
+            if (k->observers[i]->after && !k->observers[i]->after(k->observers[i], w, u)) return;
+        u = next;
+    }
+}
 
 void sim_wave_resume(sim_wave *w, sim_worker *worker, int64_t slice) {
     w->worker = worker;
@@ -24,15 +39,9 @@ void sim_wave_resume(sim_wave *w, sim_worker *worker, int64_t slice) {
     _mm_setcsr(w->mxcsr);
 #endif
     const sim_uop *u = w->pc;
-    if (worker->counts) {
-        uint64_t *counts = worker->counts;
-        while (u) {
-            counts[u->index]++;
-            u = u->fn(w, u);
-        }
-    } else {
+    if (worker->n_observers) observed(w, u);
+    else
         while (u) u = u->fn(w, u);
-    }
 #if defined(__x86_64__)
     _mm_setcsr(host);
 #endif

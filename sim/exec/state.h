@@ -3,6 +3,7 @@
 #define SIM_EXEC_STATE_H
 
 #include "exec/launch.h"
+#include "exec/observer.h"
 
 #include <pthread.h>
 
@@ -27,6 +28,8 @@ struct sim_launch_state {
     sim_fault_kind fault;
     char report[OCH_ERR_MESSAGE_BYTES];
     bool complete;
+    sim_observer *observers[SIM_MAX_OBSERVERS];
+    int n_observers;
     struct sim_launch_state *next_active, *prev_active;
 };
 

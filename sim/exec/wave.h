@@ -74,7 +74,8 @@ typedef struct sim_worker {
     sim_range *ranges;     /* a range each uop found last (lo == hi: none); an optimisation only */
     uint32_t n_ranges;
     const sim_program *ranges_of;
-    uint64_t *counts;      /* executions of each uop, when asked for; else NULL */
+    struct sim_observer **observers; /* what watches the launch that runs now */
+    int n_observers;
     int index;
 } sim_worker;
 
