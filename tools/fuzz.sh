@@ -30,7 +30,7 @@ for target in "$@"; do
     [ -f "$dict" ] && dict=-dict=$dict || dict=
     # shellcheck disable=SC2086
     if build/fuzz/tests/$target -max_total_time="$seconds" -artifact_prefix=$findings/$target- -rss_limit_mb=2048 \
-        -timeout=20 -print_final_stats=1 $dict "$corpus" $seeds >"$log" 2>&1; then
+        -timeout=120 -print_final_stats=1 $dict "$corpus" $seeds >"$log" 2>&1; then
         printf 'fuzz: %-24s %ss  %s executions, clean\n' "$target" "$seconds" \
             "$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")"
         result=clean

@@ -233,6 +233,7 @@ int och_cmd_run(int argc, char **argv) {
         och_strbuf_deinit(&j);
     }
     if (stats && !quiet) {
+        fflush(stdout); /* the text ends before the table begins */
         fprintf(stderr, "ochre: load    %8.2f s\n", load_seconds);
         fprintf(stderr, "ochre: prefill %8.2f s  %6zu tokens  %9.1f tokens/s\n", prefill, n_prompt, prefill_speed);
         fprintf(stderr, "ochre: decode  %8.2f s  %6d tokens  %9.1f tokens/s\n", decode, n_generated, decode_speed);

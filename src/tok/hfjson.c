@@ -462,7 +462,9 @@ static och_status open_docs(och_json doc, och_json config, och_tok **out_tok, oc
     och_status st = och_tok_alloc(&l.t, err);
     if (st == OCH_OK) {
         st = load(&l, err);
-        if (st != OCH_OK) och_err_prefix(err, "%s", doc.name);
+        /* Messages about the JSON itself name the file already. */
+        if (st != OCH_OK && err && strncmp(err->message, doc.name, strlen(doc.name)) != 0)
+            och_err_prefix(err, "%s", doc.name);
     }
     if (st == OCH_OK) *out_tok = l.t;
     else och_tok_destroy(l.t);

@@ -51,7 +51,13 @@ static uint64_t free_bytes(const och_device *d) {
     uint64_t n = och_host_available_bytes("/proc/meminfo");
     if (!n) n = d->info.memory_limit_bytes;
     n = OCH_MIN(n, l.memory_free_bytes);
-    return OCH_MIN(n, d->info.memory_limit_bytes);
+    n = OCH_MIN(n, d->info.memory_limit_bytes);
+    /* An address space limit (ulimit -v): what it leaves. */
+    struct rlimit as;
+    uint64_t mapped = och_host_mapped_bytes("/proc/self/statm");
+    if (getrlimit(RLIMIT_AS, &as) == 0 && as.rlim_cur != RLIM_INFINITY)
+        n = OCH_MIN(n, as.rlim_cur > mapped ? (uint64_t)as.rlim_cur - mapped : 0);
+    return n;
 }
 
 static och_status cpu_memory(och_device *d, uint64_t *out_free_bytes, uint64_t *out_total_bytes, och_err *err) {

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <sys/sysinfo.h>
 
 /* Codes of the main identification register: Arm Architecture Reference Manual, MIDR_EL1, field Implementer. */
@@ -164,4 +165,13 @@ och_cgroup_limits och_host_cgroup_limits(const char *self_path, const char *moun
     }
     fclose(f);
     return l;
+}
+
+uint64_t och_host_mapped_bytes(const char *statm_path) {
+    FILE *f = fopen(statm_path, "re");
+    if (!f) return 0;
+    unsigned long long pages = 0;
+    if (fscanf(f, "%llu", &pages) != 1) pages = 0;
+    fclose(f);
+    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }

@@ -13,6 +13,8 @@ void och_host_cpu_name(const char *cpuinfo_path, char *out_name, size_t name_byt
 uint64_t och_host_memory_bytes(void);
 /* MemAvailable of a text in the form of /proc/meminfo; 0 when it is not there. */
 uint64_t och_host_available_bytes(const char *meminfo_path);
+/* Bytes of address space that the process has mapped, from statm; 0 when it cannot be read. */
+uint64_t och_host_mapped_bytes(const char *statm_path);
 
 typedef struct och_cgroup_limits {
     uint64_t memory_bytes;      /* least limit on the way to the root; UINT64_MAX: none */
