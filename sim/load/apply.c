@@ -38,12 +38,14 @@ och_status sim_reloc_apply(const och_obj_reloc *r, uint8_t *host, uint64_t n_byt
     size_t t = 0;
     while (t < OCH_COUNT(types) && types[t].type != r->type) t++;
     if (t == OCH_COUNT(types))
-        return och_err_set(err, OCH_UNSUPPORTED, "code object: relocation at 0x%" PRIx64 ": expected a dynamic type, found type %u", r->addr,
+        return och_err_set(err, OCH_UNSUPPORTED,
+                           "code object: relocation at 0x%" PRIx64 ": expected a dynamic type, found type %u", r->addr,
                            r->type);
     uint64_t at = r->addr - lo, place = base + at, a = (uint64_t)r->addend, v = 0;
     unsigned bytes = types[t].bytes;
     if (at > n_bytes || bytes > n_bytes - at)
-        return och_err_set(err, OCH_CORRUPT, "code object: %s: expected %u bytes at 0x%" PRIx64 " in the image, found it ends at 0x%" PRIx64,
+        return och_err_set(err, OCH_CORRUPT,
+                           "code object: %s: expected %u bytes at 0x%" PRIx64 " in the image, found it ends at 0x%" PRIx64,
                            types[t].name, bytes, r->addr, lo + n_bytes);
     switch ((value)types[t].value) {
     case VALUE_NONE: return OCH_OK;
@@ -57,7 +59,8 @@ och_status sim_reloc_apply(const och_obj_reloc *r, uint8_t *host, uint64_t n_byt
     bool fits = bits == 64 || (is_signed ? (int64_t)v >= -((int64_t)1 << (bits - 1)) && (int64_t)v < (int64_t)1 << (bits - 1)
                                          : v >> bits == 0);
     if (types[t].part == PART_ALL && !fits)
-        return och_err_set(err, OCH_CORRUPT, "code object: %s at 0x%" PRIx64 " to '%.200s': expected a value of %u bits, found 0x%" PRIx64,
+        return och_err_set(err, OCH_CORRUPT,
+                           "code object: %s at 0x%" PRIx64 " to '%.200s': expected a value of %u bits, found 0x%" PRIx64,
                            types[t].name, r->addr, r->symbol, bits, v);
     if (types[t].part == PART_HIGH) v >>= 32;
     for (unsigned i = 0; i < bytes; i++) host[at + i] = (uint8_t)(v >> (8 * i));

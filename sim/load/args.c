@@ -58,7 +58,8 @@ och_status sim_module_fill_args(const sim_module *m, const sim_kernel *k, const 
     for (size_t i = 0; i < info->n_args; i++) {
         const och_obj_arg *a = &info->args[i];
         if (a->kind == OCH_ARG_UNKNOWN)
-            return och_err_set(err, OCH_UNSUPPORTED, "kernel '%.200s': argument %zu is a %.60s, which this version does not know", info->name, i,
+            return och_err_set(err, OCH_UNSUPPORTED,
+                               "kernel '%.200s': argument %zu is a %.60s, which this version does not know", info->name, i,
                                a->value_kind);
         if (a->kind >= OCH_ARG_HIDDEN_FIRST) {
             uint64_t v = hidden_value(a->kind, launch, hidden);
@@ -69,11 +70,13 @@ och_status sim_module_fill_args(const sim_module *m, const sim_kernel *k, const 
         if (args) {
             from = args[n_explicit];
             if (!from && a->size)
-                return och_err_set(err, OCH_INVALID, "kernel '%.200s': argument %zu: expected a pointer to %u bytes, found NULL", info->name,
+                return och_err_set(err, OCH_INVALID,
+                                   "kernel '%.200s': argument %zu: expected a pointer to %u bytes, found NULL", info->name,
                                    n_explicit, a->size);
         } else {
             if (!packed || packed_bytes < (uint64_t)a->offset + a->size)
-                return och_err_set(err, OCH_INVALID, "kernel '%.200s': expected at least %llu bytes of packed arguments, found %zu", info->name,
+                return och_err_set(err, OCH_INVALID,
+                                   "kernel '%.200s': expected at least %llu bytes of packed arguments, found %zu", info->name,
                                    (unsigned long long)a->offset + a->size, packed ? packed_bytes : 0);
             from = (const uint8_t *)packed + a->offset;
         }

@@ -30,12 +30,12 @@ struct sim_module {
     sim_space *space;
     const sim_board *board;
     och_obj *obj;
-    uint64_t lo, span;  /* of the image, in the object's addresses */
-    uint64_t addr;      /* where lo is on the device; 0: not allocated */
-    uint8_t *host;      /* the simulator's view of it */
-    kernel *kernels;    /* [obj->n_kernels] */
-    uint32_t *by_name;  /* numbers of kernels in the order of their names */
-    uint64_t *taken;    /* offsets in the code whose addresses lie in memory, then every function's */
+    uint64_t lo, span; /* of the image, in the object's addresses */
+    uint64_t addr;     /* where lo is on the device; 0: not allocated */
+    uint8_t *host;     /* the simulator's view of it */
+    kernel *kernels;   /* [obj->n_kernels] */
+    uint32_t *by_name; /* numbers of kernels in the order of their names */
+    uint64_t *taken;   /* offsets in the code whose addresses lie in memory, then every function's */
     size_t n_taken, n_functions;
     pthread_mutex_t lock; /* of every kernel's program */
 };
@@ -69,8 +69,8 @@ static och_status pick(const och_obj_bundle *bundle, const sim_board *board, con
         if (yes && rank > best) best = rank, *out_entry = e;
     }
     if (*out_entry) return OCH_OK;
-    return och_err_set(err, OCH_UNSUPPORTED, "expected code for %s (the board %s), found code for %s", board->target, board->key,
-                       list[0] ? list : "no device");
+    return och_err_set(err, OCH_UNSUPPORTED, "expected code for %s (the board %s), found code for %s", board->target,
+                       board->key, list[0] ? list : "no device");
 }
 
 /* ---- the image ---- */
@@ -82,10 +82,12 @@ static och_status copy_segments(sim_module *m, const uint8_t *bytes, int device,
     m->lo = o->segments[0].addr & ~(uint64_t)(PAGE - 1);
     m->span = last->addr + last->mem_bytes - m->lo;
     if (!m->span || m->span > IMAGE_MAX)
-        return och_err_set(err, OCH_RANGE, "code object: expected an image of 1 to %" PRIu64 " bytes, found %" PRIu64, IMAGE_MAX, m->span);
+        return och_err_set(err, OCH_RANGE, "code object: expected an image of 1 to %" PRIu64 " bytes, found %" PRIu64,
+                           IMAGE_MAX, m->span);
     OCH_TRY(sim_space_alloc(m->space, m->span, PAGE, SIM_MEM_CODE, device, m->board->integrated, &m->addr, err));
     m->host = sim_space_host(m->space, m->addr, m->span);
-    if (!m->host) return och_err_set(err, OCH_INTERNAL, "code object: its memory of %" PRIu64 " bytes has no host view", m->span);
+    if (!m->host)
+        return och_err_set(err, OCH_INTERNAL, "code object: its memory of %" PRIu64 " bytes has no host view", m->span);
     uint64_t at = 0;
     for (size_t i = 0; i < o->n_segments; i++) { /* memory that is used again is not clear */
         const och_obj_segment *s = &o->segments[i];
@@ -105,7 +107,8 @@ static och_status relocate(sim_module *m, och_err *err) {
         uint64_t symbol = 0;
         if (r->symbol_defined) symbol = r->symbol_absolute ? r->symbol_addr : r->symbol_addr - m->lo + m->addr;
         else if (r->symbol[0] && !r->symbol_weak)
-            return och_err_set(err, OCH_NOTFOUND, "code object: symbol '%.200s' is not defined, and the relocation at 0x%" PRIx64 " needs it",
+            return och_err_set(err, OCH_NOTFOUND,
+                               "code object: symbol '%.200s' is not defined, and the relocation at 0x%" PRIx64 " needs it",
                                r->symbol, r->addr);
         OCH_TRY(sim_reloc_apply(r, m->host, m->span, m->lo, m->addr, symbol, err));
     }
@@ -225,8 +228,8 @@ och_status sim_module_load(sim_space *space, const sim_board *board, int device,
     OCH_TRY_GOTO(och_obj_parse(e->bytes, e->n_bytes, &m->obj, err));
     OCH_TRY_GOTO(serves(board, m->obj->target, &yes, &rank, err));
     if (!yes) {
-        st = och_err_set(err, OCH_UNSUPPORTED, "expected code for %s (the board %s), found an entry '%s' with code for %s", board->target,
-                         board->key, e->triple, m->obj->target);
+        st = och_err_set(err, OCH_UNSUPPORTED, "expected code for %s (the board %s), found an entry '%s' with code for %s",
+                         board->target, board->key, e->triple, m->obj->target);
         goto done;
     }
     OCH_TRY_GOTO(copy_segments(m, e->bytes, device, err));
@@ -256,8 +259,12 @@ void sim_module_unload(sim_module *m) {
     och_free(m);
 }
 
-size_t sim_module_n_kernels(const sim_module *m) { return m->obj->n_kernels; }
-const char *sim_module_kernel_name(const sim_module *m, size_t i) { return m->obj->kernels[i].name; }
+size_t sim_module_n_kernels(const sim_module *m) {
+    return m->obj->n_kernels;
+}
+const char *sim_module_kernel_name(const sim_module *m, size_t i) {
+    return m->obj->kernels[i].name;
+}
 
 static kernel *find_kernel(sim_module *m, const char *name, size_t n) {
     size_t lo = 0, hi = m->obj->n_kernels;
@@ -278,7 +285,8 @@ och_status sim_module_kernel(sim_module *m, const char *name, const sim_kernel *
     *out_kernel = NULL;
     kernel *k = find_kernel(m, name, n);
     if (!k && n > 3 && !strcmp(name + n - 3, ".kd")) k = find_kernel(m, name, n - 3);
-    if (!k) return och_err_set(err, OCH_NOTFOUND, "no kernel '%.200s' among the %zu of the code object", name, m->obj->n_kernels);
+    if (!k)
+        return och_err_set(err, OCH_NOTFOUND, "no kernel '%.200s' among the %zu of the code object", name, m->obj->n_kernels);
     const och_obj *o = m->obj;
     och_status st = OCH_OK;
     pthread_mutex_lock(&m->lock);
@@ -301,7 +309,8 @@ och_status sim_module_global(sim_module *m, const char *name, uint64_t *out_addr
     uint64_t offset = s ? s->addr - m->lo : 0;
     if (!s || !s->defined || s->absolute || (s->type != STT_OBJECT && s->type != STT_NOTYPE) || offset > m->span ||
         s->size > m->span - offset)
-        return och_err_set(err, OCH_NOTFOUND, "no variable '%.200s' in the code object%s", name, s ? " (the name is another thing's)" : "");
+        return och_err_set(err, OCH_NOTFOUND, "no variable '%.200s' in the code object%s", name,
+                           s ? " (the name is another thing's)" : "");
     *out_addr = m->addr + offset;
     *out_size = s->size;
     return OCH_OK;

@@ -30,7 +30,9 @@ typedef struct span {
     bool unbounded;
 } span;
 
-static bool has(const span *s, uint64_t at, uint64_t n) { return s->unbounded || (at <= s->n && n <= s->n - at); }
+static bool has(const span *s, uint64_t at, uint64_t n) {
+    return s->unbounded || (at <= s->n && n <= s->n - at);
+}
 
 static och_status add_entry(och_obj_bundle *b, const och_obj_entry *e, och_err *err) {
     if ((b->n_entries & (b->n_entries - 1)) == 0) { /* grows at powers of two */
@@ -56,16 +58,21 @@ static const char *target_part(const char *id) {
 
 static och_status read_plain(const span *s, och_obj_bundle *b, size_t *out_used, och_err *err) {
     uint64_t at = MAGIC_BYTES + 8, used = at, end;
-    if (!has(s, 0, at)) return och_err_set(err, OCH_CORRUPT, "bundle: expected a count of entries, found the end of %zu bytes", s->n);
+    if (!has(s, 0, at))
+        return och_err_set(err, OCH_CORRUPT, "bundle: expected a count of entries, found the end of %zu bytes", s->n);
     uint64_t n = och_obj_le(s->p + MAGIC_BYTES, 8);
-    if (n > MAX_ENTRIES) return och_err_set(err, OCH_CORRUPT, "bundle: expected at most %d entries, found %" PRIu64, MAX_ENTRIES, n);
+    if (n > MAX_ENTRIES)
+        return och_err_set(err, OCH_CORRUPT, "bundle: expected at most %d entries, found %" PRIu64, MAX_ENTRIES, n);
     for (uint64_t i = 0; i < n; i++) {
         och_obj_entry e = {0};
-        if (!has(s, at, 24)) return och_err_set(err, OCH_CORRUPT, "bundle: entry %" PRIu64 ": expected a header, found the end of %zu bytes", i, s->n);
+        if (!has(s, at, 24))
+            return och_err_set(err, OCH_CORRUPT, "bundle: entry %" PRIu64 ": expected a header, found the end of %zu bytes", i,
+                               s->n);
         uint64_t offset = och_obj_le(s->p + at, 8), size = och_obj_le(s->p + at + 8, 8), n_id = och_obj_le(s->p + at + 16, 8);
         at += 24;
         if (n_id >= sizeof e.triple || !has(s, at, n_id) || memchr(s->p + at, 0, (size_t)n_id))
-            return och_err_set(err, OCH_CORRUPT, "bundle: entry %" PRIu64 ": expected a name of at most %zu bytes, found one of %" PRIu64, i,
+            return och_err_set(err, OCH_CORRUPT,
+                               "bundle: entry %" PRIu64 ": expected a name of at most %zu bytes, found one of %" PRIu64, i,
                                sizeof e.triple - 1, n_id);
         memcpy(e.triple, s->p + at, (size_t)n_id);
         at += n_id;
@@ -78,7 +85,8 @@ static och_status read_plain(const span *s, och_obj_bundle *b, size_t *out_used,
                                sizeof e.target - 1, strlen(target));
         strcpy(e.target, target);
         if (!och_u64_add(offset, size, &end) || end > SIZE_MAX / 2 || !has(s, offset, size))
-            return och_err_set(err, OCH_CORRUPT, "bundle: entry '%s': expected %" PRIu64 " bytes at offset %" PRIu64 ", found a bundle of %zu",
+            return och_err_set(err, OCH_CORRUPT,
+                               "bundle: entry '%s': expected %" PRIu64 " bytes at offset %" PRIu64 ", found a bundle of %zu",
                                show, size, offset, s->n);
         e.bytes = s->p + offset;
         e.n_bytes = (size_t)size;
@@ -110,9 +118,11 @@ static och_status read_compressed(const span *s, och_obj_bundle *b, size_t *out_
     static const uint8_t headers[] = {0, 20, 24, 32};
     uint64_t header = headers[version];
     if (!has(s, 0, header))
-        return och_err_set(err, OCH_CORRUPT, "compressed bundle: expected a header of %" PRIu64 " bytes, found %zu bytes", header, s->n);
+        return och_err_set(err, OCH_CORRUPT, "compressed bundle: expected a header of %" PRIu64 " bytes, found %zu bytes",
+                           header, s->n);
     if (method != 1)
-        return och_err_set(err, method ? OCH_CORRUPT : OCH_UNSUPPORTED, "compressed bundle: expected zstd (method 1), found %s (%" PRIu64 ")",
+        return och_err_set(err, method ? OCH_CORRUPT : OCH_UNSUPPORTED,
+                           "compressed bundle: expected zstd (method 1), found %s (%" PRIu64 ")",
                            method ? "an unknown method" : "zlib", method);
     if (version == 1) size = och_obj_le(s->p + 8, 4);
     if (version == 2) whole = och_obj_le(s->p + 8, 4), size = och_obj_le(s->p + 12, 4);
@@ -121,7 +131,8 @@ static och_status read_compressed(const span *s, och_obj_bundle *b, size_t *out_
         size_t limit = s->unbounded ? (size_t)UINT32_MAX : s->n - (size_t)header;
         size_t frame = ZSTD_findFrameCompressedSize(s->p + header, limit);
         if (ZSTD_isError(frame))
-            return och_err_set(err, OCH_CORRUPT, "compressed bundle: expected a zstd frame, found: %s", ZSTD_getErrorName(frame));
+            return och_err_set(err, OCH_CORRUPT, "compressed bundle: expected a zstd frame, found: %s",
+                               ZSTD_getErrorName(frame));
         whole = header + frame;
     }
     if (whole < header || whole > SIZE_MAX / 2 || !has(s, 0, whole))
@@ -140,8 +151,7 @@ static och_status read_compressed(const span *s, och_obj_bundle *b, size_t *out_
     b->owned = c;
     c->n_bytes = (size_t)size;
     size_t got = ZSTD_decompress(c->bytes, c->n_bytes, s->p + header, n_frame);
-    if (ZSTD_isError(got) && ZSTD_getErrorCode(got) == ZSTD_error_memory_allocation)
-        return och_err_nomem(err, n_frame, "zstd");
+    if (ZSTD_isError(got) && ZSTD_getErrorCode(got) == ZSTD_error_memory_allocation) return och_err_nomem(err, n_frame, "zstd");
     if (ZSTD_isError(got) || got != c->n_bytes)
         return och_err_set(err, OCH_CORRUPT, "compressed bundle: expected %zu bytes in a zstd frame, found: %s", c->n_bytes,
                            ZSTD_isError(got) ? ZSTD_getErrorName(got) : "fewer");
@@ -161,8 +171,8 @@ static och_status read_all(span s, och_obj_bundle *b, bool inside, och_err *err)
         } else if (first && has(&s, 0, 4) && !memcmp(s.p, OCH_OBJ_MAGIC, 4)) {
             return read_elf(&s, b, &used, err);
         } else if (first) {
-            return och_err_set(err, OCH_CORRUPT, "expected a code object (ELF) or an offload bundle, found %zu bytes that begin as neither",
-                               s.n);
+            return och_err_set(err, OCH_CORRUPT,
+                               "expected a code object (ELF) or an offload bundle, found %zu bytes that begin as neither", s.n);
         } else {
             return OCH_OK; /* what follows the last bundle is padding, or not ours */
         }

@@ -16,9 +16,18 @@ enum {
     OSABI_AMDGPU_HSA = 64,
     NT_AMDGPU_METADATA = 32,
     FLAG_MACH = 0xFF,
-    FLAG_XNACK = 0x300, FLAG_XNACK_OFF = 0x200, FLAG_XNACK_ON = 0x300,
-    FLAG_SRAMECC = 0xC00, FLAG_SRAMECC_OFF = 0x800, FLAG_SRAMECC_ON = 0xC00,
-    EHDR_BYTES = 64, PHDR_BYTES = 56, SHDR_BYTES = 64, SYM_BYTES = 24, RELA_BYTES = 24
+    FLAG_XNACK = 0x300,
+    FLAG_XNACK_OFF = 0x200,
+    FLAG_XNACK_ON = 0x300,
+    FLAG_SRAMECC = 0xC00,
+    FLAG_SRAMECC_OFF = 0x800,
+    FLAG_SRAMECC_ON = 0xC00,
+    FLAG_GENERIC = (int)0xFF000000,
+    EHDR_BYTES = 64,
+    PHDR_BYTES = 56,
+    SHDR_BYTES = 64,
+    SYM_BYTES = 24,
+    RELA_BYTES = 24
 };
 /* Newer than the elf.h of the oldest C library in use. */
 #define SECTION_RELR 19
@@ -30,16 +39,20 @@ enum {
  * itself, and a failed allocation reads as a broken file. */
 extern void och_libelf_set_error(int number);
 static _Thread_local int elf_error;
-void och_libelf_set_error(int number) { elf_error = number; }
+void och_libelf_set_error(int number) {
+    elf_error = number;
+}
 
-static void init_once(void) { (void)elf_version(EV_CURRENT); }
+static void init_once(void) {
+    (void)elf_version(EV_CURRENT);
+}
 
 static och_status elf_failed(och_err *err, const char *what) {
     int e = elf_error;
     elf_error = 0;
     if (e == ELF_ERROR_NO_MEMORY) return och_err_nomem(err, 0, what);
-    return och_err_set_native(err, OCH_CORRUPT, e, "code object: %s: expected a table that can be read, found one that libelf refuses (%d)",
-                              what, e);
+    return och_err_set_native(
+        err, OCH_CORRUPT, e, "code object: %s: expected a table that can be read, found one that libelf refuses (%d)", what, e);
 }
 
 const char *och_obj_show(char out[OCH_OBJ_SHOW_BYTES], const char *s, size_t n) {
@@ -70,13 +83,14 @@ static och_status check_header(const uint8_t *p, size_t n, och_err *err) {
         return och_err_set(err, OCH_CORRUPT, "code object: expected at least the %d bytes of an ELF header, found %zu",
                            EHDR_BYTES, n);
     if (memcmp(p, OCH_OBJ_MAGIC, 4))
-        return och_err_set(err, OCH_CORRUPT, "code object: expected an ELF file, found the bytes %02x %02x %02x %02x", p[0], p[1],
-                           p[2], p[3]);
+        return och_err_set(err, OCH_CORRUPT, "code object: expected an ELF file, found the bytes %02x %02x %02x %02x", p[0],
+                           p[1], p[2], p[3]);
     uint16_t type = (uint16_t)och_obj_le(p + 16, 2), machine = (uint16_t)och_obj_le(p + 18, 2);
     if (p[EI_CLASS] != ELFCLASS64 || p[EI_DATA] != ELFDATA2LSB || p[EI_VERSION] != EV_CURRENT)
-        return och_err_set(err, OCH_CORRUPT,
-                           "code object: expected a 64-bit little-endian ELF file of version 1, found class %u, data %u, version %u",
-                           p[EI_CLASS], p[EI_DATA], p[EI_VERSION]);
+        return och_err_set(
+            err, OCH_CORRUPT,
+            "code object: expected a 64-bit little-endian ELF file of version 1, found class %u, data %u, version %u",
+            p[EI_CLASS], p[EI_DATA], p[EI_VERSION]);
     if (machine != MACHINE_AMDGPU)
         return och_err_set(err, OCH_CORRUPT, "code object: expected machine %u (AMDGPU), found %u", MACHINE_AMDGPU, machine);
     if (p[EI_OSABI] != OSABI_AMDGPU_HSA)
@@ -99,10 +113,18 @@ och_status och_obj_elf_target(const uint8_t *p, size_t n, char out_target[64], o
     if (!name)
         return och_err_set(err, OCH_UNSUPPORTED, "code object: no target is known by the number 0x%03x (e_flags 0x%08x)",
                            flags & FLAG_MACH, flags);
+    size_t n_name = strlen(name);
+    if (n_name > 8 && !strcmp(name + n_name - 8, "-generic") && !(flags & FLAG_GENERIC))
+        return och_err_set(err, OCH_CORRUPT,
+                           "code object: %s: expected a generic version of at least 1 in e_flags 0x%08x, found 0", name, flags);
     uint32_t ecc = flags & FLAG_SRAMECC, xnack = flags & FLAG_XNACK;
     snprintf(out_target, 64, "%s%s%s", name,
-             ecc == FLAG_SRAMECC_ON ? ":sramecc+" : ecc == FLAG_SRAMECC_OFF ? ":sramecc-" : "",
-             xnack == FLAG_XNACK_ON ? ":xnack+" : xnack == FLAG_XNACK_OFF ? ":xnack-" : "");
+             ecc == FLAG_SRAMECC_ON    ? ":sramecc+"
+             : ecc == FLAG_SRAMECC_OFF ? ":sramecc-"
+                                       : "",
+             xnack == FLAG_XNACK_ON    ? ":xnack+"
+             : xnack == FLAG_XNACK_OFF ? ":xnack-"
+                                       : "");
     return OCH_OK;
 }
 
@@ -121,7 +143,8 @@ och_status och_obj_elf_size(const uint8_t *p, size_t *out_n_bytes, och_err *err)
                   {och_obj_le(p + 40, 8), och_obj_le(p + 60, 2), SHDR_BYTES, 24, SHT_NOBITS}};
     for (int t = 0; t < 2; t++) {
         if (!table_end(tables[t].offset, tables[t].count, tables[t].entry_bytes, &end) || end > SIZE_MAX / 2)
-            return och_err_set(err, OCH_CORRUPT, "code object: %s table: expected one that fits in memory, found offset %" PRIu64,
+            return och_err_set(err, OCH_CORRUPT,
+                               "code object: %s table: expected one that fits in memory, found offset %" PRIu64,
                                t ? "section" : "segment", tables[t].offset);
         most = OCH_MAX(most, end);
         for (uint64_t i = 0; i < tables[t].count; i++) {
@@ -129,8 +152,9 @@ och_status och_obj_elf_size(const uint8_t *p, size_t *out_n_bytes, och_err *err)
             if (tables[t].skip_type && och_obj_le(row + 4, 4) == tables[t].skip_type) continue;
             uint64_t size = och_obj_le(row + 32, 8);
             if (!och_u64_add(och_obj_le(row + tables[t].at, 8), size, &end) || end > SIZE_MAX / 2)
-                return och_err_set(err, OCH_CORRUPT, "code object: %s %" PRIu64 ": expected a range that fits in memory, found %" PRIu64
-                                   " bytes", t ? "section" : "segment", i, size);
+                return och_err_set(err, OCH_CORRUPT,
+                                   "code object: %s %" PRIu64 ": expected a range that fits in memory, found %" PRIu64 " bytes",
+                                   t ? "section" : "segment", i, size);
             most = OCH_MAX(most, end);
         }
     }
@@ -158,14 +182,16 @@ static bool in_memory(const obj_build *b, uint64_t addr) {
 /* Notes of one PT_NOTE: the first AMDGPU metadata note is kept. */
 static och_status read_notes(obj_build *b, Elf *elf, const GElf_Phdr *ph, och_err *err) {
     if (b->metadata || !ph->p_filesz) return OCH_OK;
-    Elf_Data *data = elf_getdata_rawchunk(elf, (int64_t)ph->p_offset, ph->p_filesz, ph->p_align == 8 ? ELF_T_NHDR8 : ELF_T_NHDR);
+    Elf_Data *data =
+        elf_getdata_rawchunk(elf, (int64_t)ph->p_offset, ph->p_filesz, ph->p_align == 8 ? ELF_T_NHDR8 : ELF_T_NHDR);
     if (!data) return elf_failed(err, "notes");
     size_t at = 0, name_at, desc_at;
     GElf_Nhdr note;
     while (at < data->d_size) {
         size_t next = gelf_getnote(data, at, &note, &name_at, &desc_at);
         if (!next)
-            return och_err_set(err, OCH_CORRUPT, "code object: notes: expected a whole note at byte %zu of %zu, found a broken one", at,
+            return och_err_set(err, OCH_CORRUPT,
+                               "code object: notes: expected a whole note at byte %zu of %zu, found a broken one", at,
                                data->d_size);
         const char *name = (const char *)data->d_buf + name_at;
         if (note.n_type == NT_AMDGPU_METADATA && note.n_namesz == 7 && !memcmp(name, "AMDGPU", 7)) {
@@ -190,8 +216,9 @@ static och_status read_segments(obj_build *b, Elf *elf, och_err *err) {
         if (ph.p_type != PT_LOAD && ph.p_type != PT_NOTE) continue;
         if (!och_u64_add(ph.p_offset, ph.p_filesz, &end) || end > b->n_bytes)
             return och_err_set(err, OCH_CORRUPT,
-                               "code object: segment %zu: expected %" PRIu64 " bytes at offset %" PRIu64 ", found a file of %zu", i,
-                               (uint64_t)ph.p_filesz, (uint64_t)ph.p_offset, b->n_bytes);
+                               "code object: segment %zu: expected %" PRIu64 " bytes at offset %" PRIu64
+                               ", found a file of %zu",
+                               i, (uint64_t)ph.p_filesz, (uint64_t)ph.p_offset, b->n_bytes);
         if (ph.p_type == PT_NOTE) {
             OCH_TRY(read_notes(b, elf, &ph, err));
             continue;
@@ -258,7 +285,8 @@ static och_status read_symbols(obj_build *b, const sections *s, size_t i, och_ob
     OCH_TRY(section_data(b, s, i, SYM_BYTES, &data, &n, err));
     if (n < 2) return OCH_OK;
     if (link >= s->n || s->headers[link].sh_type != SHT_STRTAB)
-        return och_err_set(err, OCH_CORRUPT, "code object: section %zu: expected the number of its string table, found %zu", i, link);
+        return och_err_set(err, OCH_CORRUPT, "code object: section %zu: expected the number of its string table, found %zu", i,
+                           link);
     OCH_TRY(section_data(b, s, link, 0, &strings, &n_strings, err));
     char *names = och_arena_strndup(&b->arena, strings ? strings->d_buf : "", n_strings);
     och_obj_symbol *symbols = och_arena_alloc(&b->arena, n - 1, sizeof *symbols);
@@ -268,8 +296,9 @@ static och_status read_symbols(obj_build *b, const sections *s, size_t i, och_ob
         if (!gelf_getsym(data, (int)k, &sym)) return elf_failed(err, "a symbol");
         if (sym.st_name > n_strings)
             return och_err_set(err, OCH_CORRUPT,
-                               "code object: symbol %" PRIu64 ": expected a name in %" PRIu64 " bytes of strings, found offset %u", k,
-                               n_strings, sym.st_name);
+                               "code object: symbol %" PRIu64 ": expected a name in %" PRIu64
+                               " bytes of strings, found offset %u",
+                               k, n_strings, sym.st_name);
         symbols[k - 1] = (och_obj_symbol){.name = names + sym.st_name,
                                           .addr = sym.st_value,
                                           .size = sym.st_size,
@@ -335,7 +364,8 @@ static och_status read_relocs(obj_build *b, const sections *s, och_err *err) {
         const GElf_Shdr *h = &s->headers[i];
         if (!(h->sh_flags & SHF_ALLOC)) continue;
         if (h->sh_type == SHT_REL || h->sh_type == SECTION_RELR)
-            return och_err_set(err, OCH_UNSUPPORTED, "code object: section %zu: expected relocations with addends (RELA), found %s", i,
+            return och_err_set(err, OCH_UNSUPPORTED,
+                               "code object: section %zu: expected relocations with addends (RELA), found %s", i,
                                h->sh_type == SHT_REL ? "REL" : "packed ones (RELR)");
         if (h->sh_type != SHT_RELA) continue;
         OCH_TRY(section_data(b, s, i, RELA_BYTES, &data, &n, err));
@@ -353,11 +383,13 @@ static och_status read_relocs(obj_build *b, const sections *s, och_err *err) {
             uint64_t sym = GELF_R_SYM(r.r_info);
             if (sym && (!s->dynsym || s->headers[i].sh_link != s->dynsym || sym > b->pub.n_symbols))
                 return och_err_set(err, OCH_CORRUPT,
-                                   "code object: relocation %" PRIu64 " of section %zu: expected one of %zu dynamic symbols, found %" PRIu64,
+                                   "code object: relocation %" PRIu64
+                                   " of section %zu: expected one of %zu dynamic symbols, found %" PRIu64,
                                    k, i, s->dynsym ? b->pub.n_symbols : 0, sym);
             if (!in_memory(b, r.r_offset))
                 return och_err_set(err, OCH_CORRUPT,
-                                   "code object: relocation %" PRIu64 " of section %zu: expected an address in a segment, found 0x%" PRIx64,
+                                   "code object: relocation %" PRIu64
+                                   " of section %zu: expected an address in a segment, found 0x%" PRIx64,
                                    k, i, (uint64_t)r.r_offset);
             const och_obj_symbol *to = sym ? &b->pub.symbols[sym - 1] : NULL;
             relocs[b->pub.n_relocs++] = (och_obj_reloc){.addr = r.r_offset,
@@ -379,14 +411,16 @@ static och_status find_text(obj_build *b, const sections *s, och_err *err) {
         const GElf_Shdr *h = &s->headers[i];
         if ((h->sh_flags & (SHF_ALLOC | SHF_EXECINSTR)) != (SHF_ALLOC | SHF_EXECINSTR) || !h->sh_size) continue;
         if (!och_u64_add(h->sh_addr, h->sh_size, &end))
-            return och_err_set(err, OCH_CORRUPT, "code object: section %zu: expected code that ends in memory, found %" PRIu64 " bytes", i,
+            return och_err_set(err, OCH_CORRUPT,
+                               "code object: section %zu: expected code that ends in memory, found %" PRIu64 " bytes", i,
                                (uint64_t)h->sh_size);
         lo = OCH_MIN(lo, h->sh_addr);
         hi = OCH_MAX(hi, end);
     }
     if (lo >= hi) return OCH_OK;
     if (!och_obj_at(b, lo, hi - lo))
-        return och_err_set(err, OCH_CORRUPT, "code object: code: expected 0x%" PRIx64 " to 0x%" PRIx64 " in one segment, found it is not", lo,
+        return och_err_set(err, OCH_CORRUPT,
+                           "code object: code: expected 0x%" PRIx64 " to 0x%" PRIx64 " in one segment, found it is not", lo,
                            hi);
     b->pub.text_addr = lo;
     b->pub.text_bytes = hi - lo;
@@ -416,15 +450,16 @@ done:
     return st;
 }
 
-static och_status check_table(const obj_build *b, const char *what, int offset_at, int entry_at, uint64_t entry_bytes, och_err *err) {
+static och_status check_table(const obj_build *b, const char *what, int offset_at, int entry_at, uint64_t entry_bytes,
+                              och_err *err) {
     uint64_t offset = och_obj_le(b->bytes + offset_at, 8), size = och_obj_le(b->bytes + entry_at, 2);
     uint64_t n = och_obj_le(b->bytes + entry_at + 2, 2), end;
     if (!n && !offset) return OCH_OK;
     /* 0 and 0xffff are escapes for more entries than fit in the field. */
     if (!n || n == 0xFFFF || size != entry_bytes || !table_end(offset, n, entry_bytes, &end) || end > b->n_bytes)
         return och_err_set(err, OCH_CORRUPT,
-                           "code object: %s table: expected entries of %" PRIu64 " bytes inside a file of %zu bytes, found %" PRIu64
-                           " of %" PRIu64 " bytes at offset %" PRIu64,
+                           "code object: %s table: expected entries of %" PRIu64
+                           " bytes inside a file of %zu bytes, found %" PRIu64 " of %" PRIu64 " bytes at offset %" PRIu64,
                            what, entry_bytes, b->n_bytes, n, size, offset);
     return OCH_OK;
 }

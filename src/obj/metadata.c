@@ -97,7 +97,8 @@ static const msgpack_object *get(const msgpack_object *map, const char *key) {
     size_t n = strlen(key);
     for (uint32_t i = 0; i < map->via.map.size; i++) {
         const msgpack_object *k = &map->via.map.ptr[i].key;
-        if (k->type == MSGPACK_OBJECT_STR && k->via.str.size == n && !memcmp(k->via.str.ptr, key, n)) return &map->via.map.ptr[i].val;
+        if (k->type == MSGPACK_OBJECT_STR && k->via.str.size == n && !memcmp(k->via.str.ptr, key, n))
+            return &map->via.map.ptr[i].val;
     }
     return NULL;
 }
@@ -131,13 +132,15 @@ static och_status bad(const reader *r, const char *key, const char *expected, co
     char show[OCH_OBJ_SHOW_BYTES];
     bool in = r->kernel[0] != 0;
     return och_err_set(r->err, OCH_CORRUPT, "code object: metadata: %s%s%s%s: expected %s, found %s", in ? "kernel '" : "",
-                       in ? och_obj_show(show, r->kernel, strlen(r->kernel)) : "", in ? "': " : "", key, expected, type_name(found));
+                       in ? och_obj_show(show, r->kernel, strlen(r->kernel)) : "", in ? "': " : "", key, expected,
+                       type_name(found));
 }
 
 static och_status get_u32(const reader *r, const msgpack_object *map, const char *key, bool required, uint32_t *inout_v) {
     const msgpack_object *o = get(map, key);
     if (!o && !required) return OCH_OK;
-    if (!o || o->type != MSGPACK_OBJECT_POSITIVE_INTEGER || o->via.u64 > UINT32_MAX) return bad(r, key, "an integer below 2^32", o);
+    if (!o || o->type != MSGPACK_OBJECT_POSITIVE_INTEGER || o->via.u64 > UINT32_MAX)
+        return bad(r, key, "an integer below 2^32", o);
     *inout_v = (uint32_t)o->via.u64;
     return OCH_OK;
 }
@@ -178,9 +181,10 @@ static och_status read_arg(const reader *r, const msgpack_object *map, uint32_t 
     a->kind = (och_obj_arg_kind)kind;
     char show[OCH_OBJ_SHOW_BYTES];
     if (a->size > kernarg_bytes || a->offset > kernarg_bytes - a->size)
-        return och_err_set(r->err, OCH_CORRUPT,
-                           "code object: metadata: kernel '%s': an argument: expected it inside %u bytes of arguments, found %u at %u",
-                           och_obj_show(show, r->kernel, strlen(r->kernel)), kernarg_bytes, a->size, a->offset);
+        return och_err_set(
+            r->err, OCH_CORRUPT,
+            "code object: metadata: kernel '%s': an argument: expected it inside %u bytes of arguments, found %u at %u",
+            och_obj_show(show, r->kernel, strlen(r->kernel)), kernarg_bytes, a->size, a->offset);
     return OCH_OK;
 }
 
@@ -191,7 +195,8 @@ static och_status read_descriptor(const reader *r, och_obj_kernel *k) {
     const uint8_t *d = s && s->defined && !s->absolute ? och_obj_at(b, s->addr, DESCRIPTOR_BYTES) : NULL;
     if (!d)
         return och_err_set(r->err, OCH_CORRUPT, "code object: kernel descriptor '%s': expected %d bytes in a segment, found %s",
-                           och_obj_show(show, k->symbol, strlen(k->symbol)), DESCRIPTOR_BYTES, s ? "a symbol without them" : "no such symbol");
+                           och_obj_show(show, k->symbol, strlen(k->symbol)), DESCRIPTOR_BYTES,
+                           s ? "a symbol without them" : "no such symbol");
     k->descriptor_addr = s->addr;
     k->group_bytes = (uint32_t)och_obj_le(d, 4);
     k->private_bytes = (uint32_t)och_obj_le(d + 4, 4);
@@ -206,8 +211,8 @@ static och_status read_descriptor(const reader *r, och_obj_kernel *k) {
         return och_err_set(r->err, OCH_CORRUPT,
                            "code object: kernel descriptor '%s': expected an entry in the code from 0x%" PRIx64 " to 0x%" PRIx64
                            ", found 0x%" PRIx64,
-                           och_obj_show(show, k->symbol, strlen(k->symbol)), b->pub.text_addr, b->pub.text_addr + b->pub.text_bytes,
-                           k->entry_addr);
+                           och_obj_show(show, k->symbol, strlen(k->symbol)), b->pub.text_addr,
+                           b->pub.text_addr + b->pub.text_bytes, k->entry_addr);
     return OCH_OK;
 }
 
@@ -238,7 +243,8 @@ static och_status read_kernel(reader *r, const msgpack_object *map, och_obj_kern
 
     const msgpack_object *o = get(map, ".reqd_workgroup_size");
     if (o) {
-        if (o->type != MSGPACK_OBJECT_ARRAY || o->via.array.size != 3) return bad(r, ".reqd_workgroup_size", "three integers", o);
+        if (o->type != MSGPACK_OBJECT_ARRAY || o->via.array.size != 3)
+            return bad(r, ".reqd_workgroup_size", "three integers", o);
         for (int i = 0; i < 3; i++) {
             const msgpack_object *v = &o->via.array.ptr[i];
             if (v->type != MSGPACK_OBJECT_POSITIVE_INTEGER || v->via.u64 > UINT32_MAX)
@@ -270,7 +276,8 @@ static och_status check_target(const reader *r, const msgpack_object *root) {
     char show[OCH_OBJ_SHOW_BYTES];
     size_t n = strlen(r->b->pub.target);
     if (!at || (size_t)(end - at) != n || memcmp(at, r->b->pub.target, n))
-        return och_err_set(r->err, OCH_CORRUPT, "code object: metadata: amdhsa.target: expected it to name %s as the ELF header does, found '%s'",
+        return och_err_set(r->err, OCH_CORRUPT,
+                           "code object: metadata: amdhsa.target: expected it to name %s as the ELF header does, found '%s'",
                            r->b->pub.target, och_obj_show(show, o->via.str.ptr, o->via.str.size));
     return OCH_OK;
 }
@@ -283,7 +290,8 @@ static och_status read_root(reader *r, const msgpack_object *root) {
         if (o->type != MSGPACK_OBJECT_ARRAY) return bad(r, "amdhsa.printf", "an array", o);
         const char **formats = och_arena_alloc(&r->b->arena, o->via.array.size, sizeof *formats);
         if (!formats) return och_err_nomem(r->err, o->via.array.size * sizeof *formats, "printf formats");
-        for (uint32_t i = 0; i < o->via.array.size; i++) OCH_TRY(copy_text(r, &o->via.array.ptr[i], "amdhsa.printf", &formats[i]));
+        for (uint32_t i = 0; i < o->via.array.size; i++)
+            OCH_TRY(copy_text(r, &o->via.array.ptr[i], "amdhsa.printf", &formats[i]));
         r->b->pub.printf_formats = formats;
         r->b->pub.n_printf = o->via.array.size;
     }
@@ -302,8 +310,10 @@ och_status och_obj_metadata_read(obj_build *b, och_err *err) {
     size_t at = 0;
     if (!b->metadata) return OCH_OK; /* variables only, or an assembler's output without metadata: nothing to launch */
     if (!whole_document(b->metadata, b->metadata_bytes, &at))
-        return och_err_set(err, OCH_CORRUPT, "code object: metadata: expected MessagePack nested at most %d deep, found a break at byte %zu of %zu",
-                           MAX_DEPTH - 1, at, b->metadata_bytes);
+        return och_err_set(
+            err, OCH_CORRUPT,
+            "code object: metadata: expected MessagePack nested at most %d deep, found a break at byte %zu of %zu",
+            MAX_DEPTH - 1, at, b->metadata_bytes);
     msgpack_unpacked doc;
     msgpack_unpacked_init(&doc);
     size_t used = 0;
@@ -315,8 +325,8 @@ och_status och_obj_metadata_read(obj_build *b, och_err *err) {
     } else if (ret == MSGPACK_UNPACK_NOMEM_ERROR) {
         st = och_err_nomem(err, b->metadata_bytes, "metadata");
     } else {
-        st = och_err_set(err, OCH_CORRUPT, "code object: metadata: expected MessagePack, found a break at byte %zu of %zu", used,
-                         b->metadata_bytes);
+        st = och_err_set(err, OCH_CORRUPT, "code object: metadata: expected MessagePack, found a break at byte %zu of %zu",
+                         used, b->metadata_bytes);
     }
     msgpack_unpacked_destroy(&doc);
     return st;
