@@ -1,0 +1,2 @@
+#define LEVEL generic
+#include "isa/memory_fast.h"

@@ -1,0 +1,304 @@
+/* The body of the fast handlers, included once a host level: GLOBAL and LDS accesses of whole dwords whose lanes all fall
+ * in one live range (one 4 GiB window) or in LDS. Everything else goes to the handlers that look at lanes one by one.
+ *
+ * LEVEL: generic, avx2 or avx512, the suffix of the table's name. */
+#include "isa/memory.h"
+
+#if defined(__SSE2__)
+#include <immintrin.h>
+#endif
+
+#define CAT_(a, b) a##b
+#define CAT(a, b) CAT_(a, b)
+
+/* Addresses of a wave: lane i is at host + v[i]; v[i] was checked to lie in [lo, lo + span]. */
+typedef struct window {
+    uint8_t *host;
+    const uint32_t *v;
+    uint32_t lo, span;
+} window;
+
+/* Are all lanes of the mask in the window? */
+static inline bool inside(const window *n, uint64_t mask, unsigned lanes) {
+#if defined(__AVX512F__)
+    __m512i lo = _mm512_set1_epi32((int)n->lo), span = _mm512_set1_epi32((int)n->span);
+    __mmask16 out = 0;
+    for (unsigned i = 0; i < lanes; i += 16)
+        out |= _mm512_mask_cmpgt_epu32_mask((__mmask16)(mask >> i), _mm512_sub_epi32(_mm512_loadu_si512(n->v + i), lo), span);
+    return !out;
+#else
+    uint32_t out = 0;
+    if (mask == (lanes == 64 ? ~(uint64_t)0 : 0xffffffffu)) {
+        for (unsigned i = 0; i < lanes; i++) out |= n->v[i] - n->lo > n->span;
+    } else {
+        for (unsigned i = 0; i < lanes; i++) out |= (n->v[i] - n->lo > n->span) & (uint32_t)(mask >> i & 1);
+    }
+    return !out;
+#endif
+}
+static inline bool all_equal(const uint32_t *v, uint32_t x, uint64_t mask, unsigned lanes) {
+#if defined(__AVX512F__)
+    __mmask16 out = 0;
+    for (unsigned i = 0; i < lanes; i += 16)
+        out |= _mm512_mask_cmpneq_epi32_mask((__mmask16)(mask >> i), _mm512_loadu_si512(v + i), _mm512_set1_epi32((int)x));
+    return !out;
+#else
+    uint32_t out = 0;
+    for (unsigned i = 0; i < lanes; i++) out |= (v[i] ^ x) & (uint32_t) - (int32_t)(mask >> i & 1);
+    return !out;
+#endif
+}
+/* Is lane i at v[0] + i * step, for every lane? */
+static inline bool contiguous(const uint32_t *v, uint32_t step, unsigned lanes) {
+    if (v[1] - v[0] != step) return false;
+#if defined(__AVX512F__)
+    __m512i iota = _mm512_mullo_epi32(_mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
+                                      _mm512_set1_epi32((int)step));
+    __mmask16 out = 0;
+    for (unsigned i = 0; i < lanes; i += 16)
+        out |= _mm512_cmpneq_epi32_mask(_mm512_loadu_si512(v + i),
+                                        _mm512_add_epi32(iota, _mm512_set1_epi32((int)(v[0] + i * step))));
+    return !out;
+#else
+    uint32_t out = 0;
+    for (unsigned i = 0; i < lanes; i++) out |= v[i] ^ (v[0] + i * step);
+    return !out;
+#endif
+}
+
+static inline bool window_of(sim_wave *w, const sim_uop *u, const sim_range *c, uint64_t base, uint32_t bytes, uint64_t mask,
+                             window *out) {
+    if (c->hi - c->lo < bytes) return false;
+    uint64_t last = c->hi - bytes, lo = c->lo > base ? c->lo - base : 0;
+    if (last < base || lo > 0xffffffffu) return false;
+    uint64_t hi = last - base < 0xffffffffu ? last - base : 0xffffffffu;
+    if (lo > hi) return false;
+    out->lo = (uint32_t)lo;
+    out->span = (uint32_t)(hi - lo);
+    out->host = (uint8_t *)(uintptr_t)(base + (uint64_t)c->delta);
+    (void)u;
+    return inside(out, mask, w->lanes);
+}
+
+/* GLOBAL: is every lane of the mask in one range that may be used so? */
+static inline bool global_window(sim_wave *w, const sim_uop *u, uint32_t bytes, uint64_t mask, bool store, window *out) {
+    const uint32_t *v = SIM_ROW(w, u->s[0]);
+    uint64_t base = (uint64_t)(int64_t)(int32_t)u->imm;
+    unsigned first = (unsigned)__builtin_ctzll(mask);
+    out->v = v;
+    if (u->s[1] != SIM_S_NULL) {
+        base += sim_sread64(w, u->s[1]);
+    } else {
+        const uint32_t *h = v + w->lanes;
+        if (!all_equal(h, h[first], mask, w->lanes)) return false;
+        base += (uint64_t)h[first] << 32;
+    }
+    sim_range *c = sim_mem_cache(w, u);
+    if (!window_of(w, u, c, base, bytes, mask, out)) {
+        sim_range r;
+        const sim_space *space = sim_wave_space(w);
+        uint64_t now = sim_space_generation(space);
+        if (!sim_space_find(space, base + v[first], &r) || r.freed) return false;
+        *c = r;
+        c->serial = now;
+        if (!window_of(w, u, c, base, bytes, mask, out)) return false;
+    }
+    return !(store && c->read_only);
+}
+
+static inline bool lds_window(sim_wave *w, const sim_uop *u, uint32_t bytes, uint64_t mask, window *out) {
+    uint32_t need = u->imm + bytes, n = w->group->lds_bytes;
+    if (need > n) return false;
+    *out = (window){.host = w->group->lds + u->imm, .v = SIM_ROW(w, u->s[0]), .lo = 0, .span = n - need};
+    return inside(out, mask, w->lanes);
+}
+
+#if defined(__AVX512F__)
+/* 16 lanes of four dwords: rows of dwords from quarters of registers that hold lanes {0,4,8,12}, {1,5,9,13}, ... */
+static inline void transpose4(__m512i x[4]) {
+    __m512i a = _mm512_unpacklo_epi32(x[0], x[1]), b = _mm512_unpackhi_epi32(x[0], x[1]);
+    __m512i c = _mm512_unpacklo_epi32(x[2], x[3]), d = _mm512_unpackhi_epi32(x[2], x[3]);
+    x[0] = _mm512_unpacklo_epi64(a, c);
+    x[1] = _mm512_unpackhi_epi64(a, c);
+    x[2] = _mm512_unpacklo_epi64(b, d);
+    x[3] = _mm512_unpackhi_epi64(b, d);
+}
+#define LANE128(p) _mm_loadu_si128((const __m128i *)(const void *)(p))
+static inline __m512i quarters(const uint8_t *a, const uint8_t *b, const uint8_t *c, const uint8_t *d) {
+    __m512i x = _mm512_castsi128_si512(LANE128(a));
+    x = _mm512_inserti32x4(x, LANE128(b), 1);
+    x = _mm512_inserti32x4(x, LANE128(c), 2);
+    return _mm512_inserti32x4(x, LANE128(d), 3);
+}
+#endif
+
+static inline void load_lanes(const window *n, uint32_t *d, unsigned dwords, uint64_t mask, unsigned lanes) {
+    const uint32_t *v = n->v;
+    uint8_t *host = n->host;
+    bool full = mask == (lanes == 64 ? ~(uint64_t)0 : 0xffffffffu);
+    if (full && dwords == 1 && contiguous(v, 4, lanes)) {
+        const uint8_t *p = host + v[0];
+#if defined(__AVX512F__)
+        for (unsigned i = 0; i < lanes; i += 16) _mm512_storeu_si512(d + i, _mm512_loadu_si512(p + 4 * i));
+#else
+        memcpy(d, p, 4 * (size_t)lanes);
+#endif
+        return;
+    }
+#if defined(__AVX512F__)
+    if (dwords == 1 || dwords == 2) {
+        /* Indices are signed: they count from the middle of the window's 4 GiB. */
+        const uint8_t *mid = host + n->lo + 0x80000000u;
+        __m512i bias = _mm512_set1_epi32((int)(n->lo + 0x80000000u));
+        if (dwords == 1) {
+            for (unsigned i = 0; i < lanes; i += 16) {
+                __m512i at = _mm512_sub_epi32(_mm512_loadu_si512(v + i), bias);
+                __m512i x = _mm512_mask_i32gather_epi32(_mm512_loadu_si512(d + i), (__mmask16)(mask >> i), at, mid, 1);
+                _mm512_storeu_si512(d + i, x);
+            }
+            return;
+        }
+        const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+        const __m512i odd = _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+        bool run = full && contiguous(v, 8, lanes);
+        for (unsigned i = 0; i < lanes; i += 16) {
+            __m512i at = _mm512_sub_epi32(_mm512_loadu_si512(v + i), bias), a, b;
+            __mmask16 m = (__mmask16)(mask >> i);
+            if (run) {
+                const uint8_t *p = host + v[i];
+                a = _mm512_loadu_si512(p);
+                b = _mm512_loadu_si512(p + 64);
+            } else {
+                a = _mm512_mask_i32gather_epi64(_mm512_setzero_si512(), (__mmask8)m, _mm512_castsi512_si256(at), mid, 1);
+                b = _mm512_mask_i32gather_epi64(_mm512_setzero_si512(), (__mmask8)(m >> 8), _mm512_extracti64x4_epi64(at, 1),
+                                                mid, 1);
+            }
+            _mm512_mask_storeu_epi32(d + i, m, _mm512_permutex2var_epi32(a, even, b));
+            _mm512_mask_storeu_epi32(d + lanes + i, m, _mm512_permutex2var_epi32(a, odd, b));
+        }
+        return;
+    }
+    if (full && dwords == 4) {
+        for (unsigned i = 0; i < lanes; i += 16) {
+            __m512i x[4];
+            for (unsigned k = 0; k < 4; k++)
+                x[k] = quarters(host + v[i + k], host + v[i + k + 4], host + v[i + k + 8], host + v[i + k + 12]);
+            transpose4(x);
+            for (unsigned k = 0; k < 4; k++) _mm512_storeu_si512(d + k * lanes + i, x[k]);
+        }
+        return;
+    }
+#elif defined(__SSE2__)
+    if (full && dwords == 4) {
+        for (unsigned i = 0; i < lanes; i += 4) {
+            __m128 x[4];
+            for (unsigned k = 0; k < 4; k++) x[k] = _mm_loadu_ps((const float *)(const void *)(host + v[i + k]));
+            _MM_TRANSPOSE4_PS(x[0], x[1], x[2], x[3]);
+            for (unsigned k = 0; k < 4; k++) _mm_storeu_ps((float *)(void *)(d + k * lanes + i), x[k]);
+        }
+        return;
+    }
+#endif
+#if defined(__AVX2__) && !defined(__AVX512F__)
+    if (full && dwords == 1) {
+        const int *mid = (const int *)(const void *)(host + n->lo + 0x80000000u);
+        __m256i bias = _mm256_set1_epi32((int)(n->lo + 0x80000000u));
+        for (unsigned i = 0; i < lanes; i += 8) {
+            __m256i at = _mm256_sub_epi32(_mm256_loadu_si256((const __m256i *)(const void *)(v + i)), bias);
+            _mm256_storeu_si256((__m256i *)(void *)(d + i), _mm256_i32gather_epi32(mid, at, 1));
+        }
+        return;
+    }
+#endif
+    unsigned i;
+    if (full) {
+        for (i = 0; i < lanes; i++) {
+            const uint8_t *p = host + v[i];
+            for (unsigned k = 0; k < dwords; k++) memcpy(d + k * lanes + i, p + 4 * k, 4);
+        }
+        return;
+    }
+    SIM_EACH_LANE(i, mask) {
+        const uint8_t *p = host + v[i];
+        for (unsigned k = 0; k < dwords; k++) memcpy(d + k * lanes + i, p + 4 * k, 4);
+    }
+}
+
+static inline void store_lanes(const window *n, const uint32_t *s, unsigned dwords, uint64_t mask, unsigned lanes) {
+    const uint32_t *v = n->v;
+    uint8_t *host = n->host;
+    bool full = mask == (lanes == 64 ? ~(uint64_t)0 : 0xffffffffu);
+    if (full && dwords == 1 && contiguous(v, 4, lanes)) {
+        uint8_t *p = host + v[0];
+#if defined(__AVX512F__)
+        for (unsigned i = 0; i < lanes; i += 16) _mm512_storeu_si512(p + 4 * i, _mm512_loadu_si512(s + i));
+#else
+        memcpy(p, s, 4 * (size_t)lanes);
+#endif
+        return;
+    }
+#if defined(__SSE2__)
+    if (full && dwords == 4) {
+        for (unsigned i = 0; i < lanes; i += 4) {
+            __m128 x[4];
+            for (unsigned k = 0; k < 4; k++) x[k] = _mm_loadu_ps((const float *)(const void *)(s + k * lanes + i));
+            _MM_TRANSPOSE4_PS(x[0], x[1], x[2], x[3]);
+            for (unsigned k = 0; k < 4; k++) _mm_storeu_ps((float *)(void *)(host + v[i + k]), x[k]);
+        }
+        return;
+    }
+#endif
+    unsigned i;
+    SIM_EACH_LANE(i, mask) {
+        uint8_t *p = host + v[i];
+        for (unsigned k = 0; k < dwords; k++) memcpy(p + 4 * k, s + k * lanes + i, 4);
+    }
+}
+
+/* One body a wave size, so that loops over lanes have a constant length. */
+#define HANDLERS(name, dwords)                                                                                                  \
+    static const sim_uop *CAT(global_load_, name)(sim_wave * w, const sim_uop *u) {                                             \
+        uint64_t mask = sim_mem_exec(w);                                                                                        \
+        window n;                                                                                                               \
+        if (!mask) return u + 1;                                                                                                \
+        if (!global_window(w, u, 4 * dwords, mask, false, &n)) return sim_mem_global_slow(w, u);                                \
+        if (w->lanes == 32) load_lanes(&n, SIM_ROW(w, u->d), dwords, mask, 32);                                                 \
+        else load_lanes(&n, SIM_ROW(w, u->d), dwords, mask, 64);                                                                \
+        return u + 1;                                                                                                           \
+    }                                                                                                                           \
+    static const sim_uop *CAT(global_store_, name)(sim_wave * w, const sim_uop *u) {                                            \
+        uint64_t mask = sim_mem_exec(w);                                                                                        \
+        window n;                                                                                                               \
+        if (!mask) return u + 1;                                                                                                \
+        if (!global_window(w, u, 4 * dwords, mask, true, &n)) return sim_mem_global_slow(w, u);                                 \
+        if (w->lanes == 32) store_lanes(&n, SIM_ROW(w, u->s[2]), dwords, mask, 32);                                             \
+        else store_lanes(&n, SIM_ROW(w, u->s[2]), dwords, mask, 64);                                                            \
+        return u + 1;                                                                                                           \
+    }                                                                                                                           \
+    static const sim_uop *CAT(lds_load_, name)(sim_wave * w, const sim_uop *u) {                                                \
+        uint64_t mask = sim_mem_exec(w);                                                                                        \
+        window n;                                                                                                               \
+        if (!lds_window(w, u, 4 * dwords, mask, &n)) return sim_lds_slow(w, u);                                                 \
+        if (w->lanes == 32) load_lanes(&n, SIM_ROW(w, u->d), dwords, mask, 32);                                                 \
+        else load_lanes(&n, SIM_ROW(w, u->d), dwords, mask, 64);                                                                \
+        return u + 1;                                                                                                           \
+    }                                                                                                                           \
+    static const sim_uop *CAT(lds_store_, name)(sim_wave * w, const sim_uop *u) {                                               \
+        uint64_t mask = sim_mem_exec(w);                                                                                        \
+        window n;                                                                                                               \
+        if (!lds_window(w, u, 4 * dwords, mask, &n)) return sim_lds_slow(w, u);                                                 \
+        if (w->lanes == 32) store_lanes(&n, SIM_ROW(w, u->s[2]), dwords, mask, 32);                                             \
+        else store_lanes(&n, SIM_ROW(w, u->s[2]), dwords, mask, 64);                                                            \
+        return u + 1;                                                                                                           \
+    }
+HANDLERS(b32, 1)
+HANDLERS(b64, 2)
+HANDLERS(b96, 3)
+HANDLERS(b128, 4)
+
+const sim_mem_fast CAT(sim_mem_fast_, LEVEL) = {
+    .global_load = {global_load_b32, global_load_b64, global_load_b96, global_load_b128},
+    .global_store = {global_store_b32, global_store_b64, global_store_b96, global_store_b128},
+    .lds_load = {lds_load_b32, lds_load_b64, lds_load_b96, lds_load_b128},
+    .lds_store = {lds_store_b32, lds_store_b64, lds_store_b96, lds_store_b128},
+};

@@ -1,0 +1,2 @@
+#define LEVEL avx2
+#include "isa/memory_fast.h"

@@ -1,0 +1,2 @@
+#define LEVEL avx512
+#include "isa/memory_fast.h"
