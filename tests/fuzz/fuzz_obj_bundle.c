@@ -18,7 +18,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     int64_t live = och_alloc_live();
     och_status st = och_obj_bundle_open(data, size, &b, &e);
     check(st == e.status && (st == OCH_OK || (e.message[0] && !b.entries && !b.owned)));
-    volatile uint8_t ends; /* both ends of an entry can be read */
+    volatile uint8_t ends = 0; /* both ends of an entry can be read */
     for (size_t i = 0; i < b.n_entries; i++) {
         const och_obj_entry *t = &b.entries[i];
         check(memchr(t->triple, 0, sizeof t->triple) && memchr(t->target, 0, sizeof t->target));
@@ -26,6 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         if (t->n_bytes) ends = t->bytes[0], ends = t->bytes[t->n_bytes - 1];
     }
     och_obj_bundle_close(&b);
+    (void)ends;
     check(och_alloc_live() == live);
     return 0;
 }
