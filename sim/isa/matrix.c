@@ -52,6 +52,7 @@ typedef struct plan {
     const matrix_row *row;
     const sim_mx_strips *a, *b, *d;
     const sim_mx_strips *narrow[2]; /* F8F6F4: 6 and 4 bits */
+    const sim_mx_strips *d_hi;      /* 16-bit results in the upper halves */
     uint8_t lanes, span, b_regs, d_regs;
 } plan;
 
@@ -154,6 +155,15 @@ static void build(void) {
             p->b = r->flags & SIM_MX_SPARSE ? expand(l[1], type_bits[r->tb], lanes, r->k, false, 0) : p->a;
             p->d = expand(l[2], d_bits, lanes, n_d, true, r->m);
             if (!p->a || !p->b || !p->d) usable = false;
+            if (r->flags & SIM_MX_HALVES && usable) {
+                struct strips_entry *e = n_pool < sizeof pool / sizeof pool[0] ? &pool[n_pool++] : NULL;
+                usable = e;
+                if (e) {
+                    *e = (struct strips_entry){.layout = L_NONE, .strips = *p->d};
+                    memset(e->strips.shift, 16, n_d);
+                    p->d_hi = &e->strips;
+                }
+            }
             if (!usable) return;
             p->b_regs = (uint8_t)regs_of(p->b, r->k, lanes, type_bits[r->tb]);
             p->d_regs = (uint8_t)regs_of(p->d, n_d, lanes, d_bits);
@@ -256,12 +266,19 @@ static void scales_of(uint8_t *out, const sim_wave *w, const sim_operand *op, un
     }
 }
 
+/* Rows of a dense tile of 16 and of 32 columns. */
+static const uint16_t dense[2][32] = {
+    {0, 16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 240},
+    {0,   32,  64,  96,  128, 160, 192, 224, 256, 288, 320, 352, 384, 416, 448, 480,
+     512, 544, 576, 608, 640, 672, 704, 736, 768, 800, 832, 864, 896, 928, 960, 992}};
+
 static void product(float *acc, const uint16_t *off, const float *a, const float *b, const plan *p, const sim_wave *w,
                     const sim_uop *u, const sim_mx_kernels *kern) {
     const matrix_row *r = p->row;
     const sim_inst *inst = u->inst;
     unsigned group = 0;
     bool flush = w->isa == SIM_GFX90A;
+    bool exact = r->ta != F32 && r->ta != XF32 && r->ta != BF16; /* bf16: but for their range */
     if ((w->isa == SIM_GFX908 || w->isa == SIM_GFX90A) && (r->ta == F16 || r->ta == BF16))
         group = r->k == 2 || r->flags & SIM_MX_PAIRS2 ? 2 : 4;
     uint8_t block[16];
@@ -272,10 +289,6 @@ static void product(float *acc, const uint16_t *off, const float *a, const float
         return;
     }
     if (r->flags & SIM_MX_SCALED) {
-        static const uint16_t dense[2][32] = {
-            {0, 16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 240},
-            {0,   32,  64,  96,  128, 160, 192, 224, 256, 288, 320, 352, 384, 416, 448, 480,
-             512, 544, 576, 608, 640, 672, 704, 736, 768, 800, 832, 864, 896, 928, 960, 992}};
         uint8_t ea[64], eb[64];
         float tile[1024] __attribute__((aligned(64)));
         scales_of(ea, w, &inst->scale[0], u->imm & 0xffff, 64);
@@ -283,15 +296,15 @@ static void product(float *acc, const uint16_t *off, const float *a, const float
         for (unsigned q = 0; q < r->k / 32u; q++) {
             size_t at = (size_t)q * 32 * p->span;
             memset(tile, 0, sizeof(float) * r->m * r->n);
-            kern->chain(tile, dense[r->m == 32], a + at, b + at, p->span, r->m, r->n, 32);
+            kern->chain(tile, dense[r->m == 32], a + at, b + at, p->span, r->m, r->n, 32, true);
             kern->scale_add(acc, off, tile, ea + q * r->m, eb + q * r->m, r->m, r->n);
         }
         return;
     }
     for (unsigned i = 0; i < r->b; i++) {
         const float *ap = a + (r->b > 1 ? block[i] * r->m : 0), *bp = b + i * r->n;
-        if (group) kern->pairs(acc, off + i * r->m, ap, bp, p->span, r->m, r->n, r->k, group, flush);
-        else kern->chain(acc, off + i * r->m, ap, bp, p->span, r->m, r->n, r->k);
+        if (group) kern->pairs(acc, off + i * r->m, ap, bp, p->span, r->m, r->n, r->k, group, flush && r->ta == BF16, flush);
+        else kern->chain(acc, off + i * r->m, ap, bp, p->span, r->m, r->n, r->k, exact);
     }
 }
 
@@ -300,12 +313,6 @@ static void c_modifiers(float *x, size_t n, const sim_operand *op) {
         for (size_t i = 0; i < n; i++) x[i] = fabsf(x[i]);
     if (op->neg)
         for (size_t i = 0; i < n; i++) x[i] = -x[i];
-}
-
-static float float_of(uint32_t bits) {
-    float f;
-    memcpy(&f, &bits, 4);
-    return f;
 }
 
 static const sim_uop *run_matrix(sim_wave *w, const sim_uop *u) {
@@ -323,7 +330,8 @@ static const sim_uop *run_matrix(sim_wave *w, const sim_uop *u) {
     const uint32_t *ra = SIM_ROW(w, u->s[0]), *rb = SIM_ROW(w, u->s[1]);
     if (inst->blgp && blgp_moves_lanes(r, w->isa)) {
         for (unsigned g = 0; g < p->b_regs; g++)
-            for (unsigned l = 0; l < 64; l++) moved[g * 64 + l] = rb[g * 64 + lane_group[inst->blgp & 7][l / 16] * 16u + l % 16];
+            for (unsigned l = 0; l < 64; l++)
+                moved[g * 64 + l] = rb[g * 64 + lane_group[inst->blgp & 7][l / 16] * 16u + l % 16];
         rb = moved;
     }
     if (sparse) {
@@ -341,22 +349,17 @@ static const sim_uop *run_matrix(sim_wave *w, const sim_uop *u) {
 
     if (r->td == F16 || r->td == BF16) {
         float tile[256] __attribute__((aligned(64)));
-        uint16_t off[16];
-        sim_mx_strips half = *p->d;
-        for (unsigned i = 0; i < 16; i++) {
-            off[i] = (uint16_t)(i * 16);
-            if (r->flags & SIM_MX_HALVES) half.shift[i] = c_op->hi ? 16 : 0;
-        }
+        const sim_mx_strips *half = c_op->hi && p->d_hi ? p->d_hi : p->d;
         sim_mx_unpack uc = {.kind = r->td == F16 ? SIM_MX_U_F16 : SIM_MX_U_BF16, .lanes = p->lanes};
         uint32_t fill[16];
         sim_mx_strips one = {{0}, {0}, {0}};
         if (constant) {
             for (unsigned i = 0; i < 16; i++) fill[i] = (uint32_t)c_op->value & 0xffff;
             for (unsigned i = 0; i < 16; i++) kern->unpack(tile + i * 16, fill, &one, 1, 16, &uc);
-        } else kern->unpack(tile, c, &half, 16, 16, &uc);
+        } else kern->unpack(tile, c, half, 16, 16, &uc);
         if (!sparse) c_modifiers(tile, 256, c_op);
-        product(tile, off, a, b, p, w, u, kern);
-        kern->store16(d, &half, 16, tile, r->td == BF16);
+        product(tile, dense[0], a, b, p, w, u, kern);
+        kern->store16(d, half, 16, tile, r->td == BF16);
         restore_rounding(old);
         return u + 1;
     }
@@ -372,26 +375,12 @@ static const sim_uop *run_matrix(sim_wave *w, const sim_uop *u) {
         for (unsigned i = 0; i < strips; i++) off[i] = (uint16_t)(i * width);
         memset(tile, 0, sizeof(float) * strips * width);
         product(tile, off, a, b, p, w, u, kern);
-        bool clamp = !gcn && inst->clamp;
-        for (unsigned i = 0; i < strips; i++) {
-            uint32_t *row = d + p->d->off[i];
-            const float *x = tile + i * width;
-            if (clamp)
-                for (unsigned j = 0; j < width; j++) {
-                    int64_t sum = (int64_t)(int32_t)row[j] + (int32_t)x[j];
-                    row[j] = (uint32_t)(sum > INT32_MAX ? INT32_MAX : sum < INT32_MIN ? INT32_MIN : (int32_t)sum);
-                }
-            else
-                for (unsigned j = 0; j < width; j++) row[j] += (uint32_t)(int32_t)x[j];
-        }
+        kern->add_int(d, p->d->off, tile, strips, width, !gcn && inst->clamp);
         restore_rounding(old);
         return u + 1;
     }
 
     if (!gcn && !sparse && (c_op->neg || c_op->neg_hi)) c_modifiers((float *)(void *)d, n_d, c_op);
-    if (w->isa == SIM_GFX90A && (r->ta == F16 || r->ta == BF16))
-        for (size_t i = 0; i < n_d; i++)
-            if (fabsf(float_of(d[i])) < 0x1p-126f) d[i] = 0;
     product((float *)(void *)d, p->d->off, a, b, p, w, u, kern);
     restore_rounding(old);
     return u + 1;
@@ -514,7 +503,7 @@ static void add_meaning(const char *name, const matrix_row *r) {
         if (!strcmp(meanings[i].name, name)) return;
     sim_meaning m = {name, SIM_EXACT, NULL};
     if (r && (r->td == F16 || r->td == BF16)) m.exactness = SIM_APPROX, m.bound = "K 2^-23 (|c| + sum |a b|) + 1/2 ULP";
-    else if (r && r->ta != F64 && r->ta != F32 && r->td == F32) m.exactness = SIM_APPROX, m.bound = "K 2^-23 (|c| + sum |a b|)";
+    else if (r && r->ta != F32 && r->td == F32) m.exactness = SIM_APPROX, m.bound = "K 2^-23 (|c| + sum |a b|)";
     meanings[n_meanings++] = m;
 }
 

@@ -38,15 +38,17 @@ typedef struct sim_mx_kernels {
     /* dst[n][span] = strips 0..n-1 of `rows`. span is a multiple of 16. */
     void (*unpack)(float *dst, const uint32_t *rows, const sim_mx_strips *t, unsigned n, unsigned span,
                    const sim_mx_unpack *how);
-    /* acc[off[i] + j] = fma over k, ascending, of a[k * span + i] and b[k * span + j]. m and n: 16 or 32. */
+    /* acc[off[i] + j] = fma over k, ascending, of a[k * span + i] and b[k * span + j]. m and n: 16 or 32. exact: float
+     * holds every product exactly. */
     void (*chain)(float *acc, const uint16_t *off, const float *a, const float *b, unsigned span, unsigned m, unsigned n,
-                  unsigned k);
+                  unsigned k, bool exact);
     /* The sums of gfx908 and gfx90a for 16-bit floats: products of `group` (2 or 4) consecutive k are added in pairs, their
-     * sum to the accumulator; each step rounds, and flushes a denormal result to zero of its sign when asked. */
+     * sum to the accumulator; each step rounds. A denormal result becomes zero of its sign: flush_p of products and their
+     * sums, flush_c (implied by it) of the accumulator, where a denormal is +0 to begin with. */
     void (*pairs)(float *acc, const uint16_t *off, const float *a, const float *b, unsigned span, unsigned m, unsigned n,
-                  unsigned k, unsigned group, bool flush);
+                  unsigned k, unsigned group, bool flush_p, bool flush_c);
     /* Sixteen 4x4 products side by side: acc[off[i] + l] over a[k * 64 + block[l / 4] * 4 + i] and b[k * 64 + l].
-     * group 0: a chain of fma, else as `pairs`. */
+     * group 0: a chain of fma, else as `pairs`, k == group. */
     void (*quad)(float *acc, const uint16_t *off, const float *a, const float *b, unsigned k, const uint8_t *block,
                  unsigned group, bool flush);
     /* acc[off[i] + j] += tile[i * n + j] * 2^(ea[i] + eb[j] - 254); an exponent of 255 gives NaN. */
@@ -54,6 +56,8 @@ typedef struct sim_mx_kernels {
                       unsigned n);
     /* The half at t's strip i of `rows` = tile[i * 16 + j], rounded to nearest even; the other half stays. */
     void (*store16)(uint32_t *rows, const sim_mx_strips *t, unsigned m, const float *tile, bool bf16);
+    /* d[off[i] + j] += (int)tile[i * width + j], wrapping or saturating. */
+    void (*add_int)(uint32_t *d, const uint16_t *off, const float *tile, unsigned strips, unsigned width, bool clamp);
     /* acc[i * n + j] = fma over k of a[k * lda + i], b[k * lda + j]. */
     void (*chain64)(double *acc, const double *a, const double *b, unsigned lda, unsigned m, unsigned n, unsigned k);
 } sim_mx_kernels;

@@ -55,6 +55,13 @@ static inline vf flush_v(vf v) {
     return (vf)((vu)v & ~(small & 0x7fffffffu));
 }
 
+/* What is smaller than `least` to +0. */
+static inline vf drop_v(vf v, float least) {
+    uint32_t bits;
+    memcpy(&bits, &least, 4);
+    return (vf)((vu)v & (vu)(((vu)v & 0x7fffffffu) >= bits));
+}
+
 /* What the next register has of a 6-bit element that begins at bit sh. */
 static inline vu rest6(const uint32_t *next, unsigned sh) {
     if (sh > 26) return load_u(next) << (32 - sh);
@@ -92,8 +99,7 @@ static void unpack(float *dst, const uint32_t *rows, const sim_mx_strips *t, uns
     }
     if (how->flush) {
         float least = how->kind == SIM_MX_U_F16 ? 0x1p-14f : 0x1p-126f;
-        for (unsigned i = 0; i < n * span; i++)
-            if (fabsf(dst[i]) < least) dst[i] = 0;
+        for (unsigned i = 0; i < n * span; i += MX_W) store(dst + i, drop_v(load(dst + i), least));
     }
     if (how->neg_lo || how->neg_hi)
         for (unsigned s = 0; s < n; s++)
@@ -102,17 +108,26 @@ static void unpack(float *dst, const uint32_t *rows, const sim_mx_strips *t, uns
 }
 
 #define ROWS4(X) X(0) X(1) X(2) X(3)
-#define ROWS16(X) ROWS4(X) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
+#define ROWS8(X) ROWS4(X) X(4) X(5) X(6) X(7)
+#define ROWS16(X) ROWS8(X) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
 #if MX_W == 16
 #define ROWS ROWS16
 #define N_ROWS 16
 #else
-#define ROWS ROWS4
-#define N_ROWS 4
+#define ROWS ROWS8
+#define N_ROWS 8
 #endif
 
-static void chain(float *acc, const uint16_t *off, const float *a, const float *b, unsigned span, unsigned m, unsigned n,
-                  unsigned k) {
+#define INLINE static inline __attribute__((always_inline))
+
+/* Where the host has no fma, a product that float holds exactly needs none. */
+INLINE vf multiply_add(vf a, vf b, vf c, bool exact) {
+    if (MX_W == 4 && exact) return a * b + c;
+    return fma_v(a, b, c);
+}
+
+INLINE void chain_of(float *acc, const uint16_t *off, const float *a, const float *b, unsigned span, unsigned m, unsigned n,
+                     unsigned k, bool exact) {
     for (unsigned j = 0; j < n; j += MX_W)
         for (unsigned i = 0; i < m; i += N_ROWS) {
             const float *ap = a + i, *bp = b + j;
@@ -121,7 +136,7 @@ static void chain(float *acc, const uint16_t *off, const float *a, const float *
 #undef X
             for (unsigned q = 0; q < k; q++, ap += span, bp += span) {
                 vf v = load(bp);
-#define X(r) c##r = fma_v(set1(ap[r]), v, c##r);
+#define X(r) c##r = multiply_add(set1(ap[r]), v, c##r, exact);
                 ROWS(X)
 #undef X
             }
@@ -131,30 +146,61 @@ static void chain(float *acc, const uint16_t *off, const float *a, const float *
         }
 }
 
-static inline vf flush_if(vf v, bool flush) {
+static void chain(float *acc, const uint16_t *off, const float *a, const float *b, unsigned span, unsigned m, unsigned n,
+                  unsigned k, bool exact) {
+    if (exact) chain_of(acc, off, a, b, span, m, n, k, true);
+    else chain_of(acc, off, a, b, span, m, n, k, false);
+}
+
+INLINE vf flush_if(vf v, bool flush) {
     if (flush) return flush_v(v);
     return v;
 }
-static inline vf sum_group(const vf *p, unsigned group, bool flush) {
-    vf s = flush_if(p[0] + p[1], flush);
+
+INLINE vf drop_if(vf v, bool drop) {
+    if (drop) return drop_v(v, 0x1p-126f);
+    return v;
+}
+
+/* The sum of a group of products: in pairs, each step rounded. */
+INLINE vf group_sum(vf a0, vf a1, vf a2, vf a3, const vf b[4], unsigned group, bool flush) {
+    vf s = flush_if(flush_if(a0 * b[0], flush) + flush_if(a1 * b[1], flush), flush);
     if (group == 2) return s;
-    vf h = flush_if(p[2] + p[3], flush);
+    vf h = flush_if(flush_if(a2 * b[2], flush) + flush_if(a3 * b[3], flush), flush);
     return flush_if(s + h, flush);
 }
 
-static void pairs(float *acc, const uint16_t *off, const float *a, const float *b, unsigned span, unsigned m, unsigned n,
-                  unsigned k, unsigned group, bool flush) {
-    for (unsigned i = 0; i < m; i++)
-        for (unsigned j = 0; j < n; j += MX_W) {
-            vf c = load(acc + off[i] + j);
+/* flush_p: products and their sums may be denormal (bf16); flush_c: the accumulator's denormals are flushed. */
+INLINE void pairs_of(float *acc, const uint16_t *off, const float *a, const float *b, unsigned span, unsigned m, unsigned n,
+                     unsigned k, unsigned group, bool flush_p, bool flush_c) {
+    for (unsigned j = 0; j < n; j += MX_W)
+        for (unsigned i = 0; i < m; i += 4) {
+#define X(r) vf c##r = drop_if(load(acc + off[i + r] + j), flush_c);
+            ROWS4(X)
+#undef X
             for (unsigned q = 0; q < k; q += group) {
-                vf p[4] = {{0}};
-                for (unsigned g = 0; g < group; g++)
-                    p[g] = flush_if(set1(a[(q + g) * span + i]) * load(b + (q + g) * span + j), flush);
-                c = flush_if(c + sum_group(p, group, flush), flush);
+                const float *ap = a + q * span + i, *bp = b + q * span + j;
+                vf v[4] = {load(bp), load(bp + span)};
+                if (group == 4) v[2] = load(bp + 2 * span), v[3] = load(bp + 3 * span);
+#define A(g, r) set1(ap[(group == 4 ? g : g % 2) * span + r])
+#define X(r) c##r = flush_if(c##r + group_sum(A(0, r), A(1, r), A(2, r), A(3, r), v, group, flush_p), flush_c);
+                ROWS4(X)
+#undef X
+#undef A
             }
-            store(acc + off[i] + j, c);
+#define X(r) store(acc + off[i + r] + j, c##r);
+            ROWS4(X)
+#undef X
         }
+}
+
+static void pairs(float *acc, const uint16_t *off, const float *a, const float *b, unsigned span, unsigned m, unsigned n,
+                  unsigned k, unsigned group, bool flush_p, bool flush_c) {
+    if (group == 2 && flush_p) pairs_of(acc, off, a, b, span, m, n, k, 2, true, true);
+    else if (group == 2) pairs_of(acc, off, a, b, span, m, n, k, 2, false, flush_c);
+    else if (flush_p) pairs_of(acc, off, a, b, span, m, n, k, 4, true, true);
+    else if (flush_c) pairs_of(acc, off, a, b, span, m, n, k, 4, false, true);
+    else pairs_of(acc, off, a, b, span, m, n, k, 4, false, false);
 }
 
 static void quad(float *acc, const uint16_t *off, const float *a, const float *b, unsigned k, const uint8_t *block,
@@ -164,16 +210,17 @@ static void quad(float *acc, const uint16_t *off, const float *a, const float *b
         for (unsigned q = 0; q < k; q++)
             for (unsigned l = 0; l < 64; l++) t[q * 64 + l] = a[q * 64 + block[l / 4] * 4u + i];
         for (unsigned l = 0; l < 64; l += MX_W) {
-            vf c = load(acc + off[i] + l);
+            const float *ap = t + l, *bp = b + l;
+            vf c = drop_if(load(acc + off[i] + l), group && flush);
             if (!group)
-                for (unsigned q = 0; q < k; q++) c = fma_v(load(t + q * 64 + l), load(b + q * 64 + l), c);
-            else
-                for (unsigned q = 0; q < k; q += group) {
-                    vf p[4] = {{0}};
-                    for (unsigned g = 0; g < group; g++)
-                        p[g] = flush_if(load(t + (q + g) * 64 + l) * load(b + (q + g) * 64 + l), flush);
-                    c = flush_if(c + sum_group(p, group, flush), flush);
-                }
+                for (unsigned q = 0; q < k; q++) c = fma_v(load(ap + q * 64), load(bp + q * 64), c);
+            else {
+                vf v[4] = {load(bp), load(bp + 64)};
+                if (group == 4) v[2] = load(bp + 128), v[3] = load(bp + 192);
+                unsigned far = group == 4 ? 128 : 0;
+                vf s = group_sum(load(ap), load(ap + 64), load(ap + far), load(ap + far + 64), v, group, flush);
+                c = flush_if(c + s, flush);
+            }
             store(acc + off[i] + l, c);
         }
     }
@@ -239,10 +286,23 @@ static void store16(uint32_t *rows, const sim_mx_strips *t, unsigned m, const fl
         }
 }
 
+static void add_int(uint32_t *d, const uint16_t *off, const float *tile, unsigned strips, unsigned width, bool clamp) {
+    for (unsigned i = 0; i < strips; i++)
+        for (unsigned j = 0; j < width; j += MX_W) {
+            vi x = (vi)load_u(d + off[i] + j), y = __builtin_convertvector(load(tile + i * width + j), vi);
+            vi s = (vi)((vu)x + (vu)y);
+            if (clamp) {
+                vi over = (~(x ^ y) & (x ^ s)) >> 31;
+                s = (over & (x >> 31 ^ 0x7fffffff)) | (~over & s);
+            }
+            *(vi *)(d + off[i] + j) = s;
+        }
+}
+
 static void chain64(double *acc, const double *a, const double *b, unsigned lda, unsigned m, unsigned n, unsigned k) {
     for (unsigned i = 0; i < m; i++)
         for (unsigned q = 0; q < k; q++)
             for (unsigned j = 0; j < n; j++) acc[i * n + j] = fma(a[q * lda + i], b[q * lda + j], acc[i * n + j]);
 }
 
-const sim_mx_kernels MX_NAME = {unpack, chain, pairs, quad, scale_add, store16, chain64};
+const sim_mx_kernels MX_NAME = {unpack, chain, pairs, quad, scale_add, store16, add_int, chain64};
