@@ -293,7 +293,7 @@ static och_status finish(och_status st, och_safetensors *s, och_safetensors **ou
 }
 
 och_status och_safetensors_open(const char *path, och_safetensors **out_s, och_err *err) {
-    och_safetensors *s;
+    och_safetensors *s = NULL;
     och_mapping *m;
     *out_s = NULL;
     OCH_TRY(create(path, &s, err));
@@ -304,7 +304,7 @@ och_status och_safetensors_open(const char *path, och_safetensors **out_s, och_e
 
 och_status och_safetensors_open_memory(const char *name, const void *data, uint64_t size, och_safetensors **out_s,
                                        och_err *err) {
-    och_safetensors *s;
+    och_safetensors *s = NULL;
     och_mapping *m;
     *out_s = NULL;
     OCH_TRY(create(name, &s, err));
