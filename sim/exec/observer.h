@@ -29,8 +29,10 @@ och_status sim_observers_create(const sim_launch *l, sim_observer **out, int *ou
 /* The wait that stands before a uop (s_waitcnt and its like have no uop of their own): outstanding loads and stores allowed
  * after it, SIM_NO_WAIT where none is asked for. Of all waits since the uop before. */
 #define SIM_NO_WAIT 255
+typedef enum sim_scope { SIM_SCOPE_WAVE, SIM_SCOPE_GROUP, SIM_SCOPE_DEVICE, SIM_SCOPE_SYSTEM } sim_scope;
 typedef struct sim_wait {
     uint8_t loads, stores, lds, scalar; /* vmcnt or loadcnt; vscnt or storecnt (gfx9: vmcnt counts both); lgkm or ds, km */
+    uint8_t wb, inv; /* caches written back and invalidated there: sim_scope; SIM_NO_WAIT: none */
 } sim_wait;
 sim_wait sim_program_wait(const sim_program *p, const sim_uop *u);
 

@@ -59,6 +59,13 @@ static void push(queue *q, sim_block *b) {
     q->n++;
 }
 
+static void push_front(queue *q, sim_block *b) {
+    b->next = q->head;
+    q->head = b;
+    if (!q->tail) q->tail = b;
+    q->n++;
+}
+
 static sim_block *pop(queue *q) {
     sim_block *b = q->head;
     if (!b) return NULL;
@@ -124,7 +131,7 @@ static void group_fault(sim_block *b, sim_wave *w, bool all_waves) {
     och_strbuf_deinit(&t);
 }
 
-typedef enum outcome { ENDED, WAITS, SLICED, FAULTED } outcome;
+typedef enum outcome { ENDED, WAITS, SLICED, GAVE_WAY, FAULTED } outcome;
 
 #define TELL(s, what, g)                                                                                               \
     for (int o_ = 0; o_ < (s)->n_observers; o_++)                                                                      \
@@ -167,6 +174,10 @@ static outcome turn_of_group(worker *k, sim_block *b) {
                 else waits = true;
             }
             if (atomic_load_explicit(&s->abort, memory_order_relaxed)) return FAULTED;
+            if (k->base.give_way) {
+                k->base.give_way = false;
+                if (g->n_live) return GAVE_WAY;
+            }
         }
         if (g->n_live == 0) return ENDED;
         if (!ran) {
@@ -319,6 +330,12 @@ static void *worker_main(void *arg) {
             break;
         case WAITS:
             push(&k->waiting, b);
+            prefer_new = true;
+            break;
+        case GAVE_WAY:
+            /* Others are to look at what it did: new ones at once, those that wait when it has given way a few times. */
+            if (++b->gave_way % 4) push_front(&k->waiting, b);
+            else push(&k->waiting, b);
             prefer_new = true;
             break;
         case SLICED:

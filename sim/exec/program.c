@@ -341,6 +341,21 @@ static void add_wait(sim_wait *to, const sim_inst *i) {
     if (scalar < to->scalar) to->scalar = scalar;
 }
 
+/* Instructions that write back or invalidate caches, and how far (AMDGPUUsage, the memory models). */
+static void add_cache(sim_wait *to, const sim_inst *i) {
+    uint8_t wb = SIM_NO_WAIT, inv = SIM_NO_WAIT;
+    bool sc = SIM_BIT(i->isa) & (SIM_BIT(SIM_GFX942) | SIM_BIT(SIM_GFX950)); /* scope in two bits: sc0, sc1 */
+    uint8_t scope = sc ? (uint8_t)((i->glc ? 1 : 0) | (i->scc_bit ? 2 : 0)) : i->scope;
+    if (is(i, "BUFFER_WBL2")) wb = sc ? scope : SIM_SCOPE_SYSTEM;
+    if (is(i, "GLOBAL_WB") || is(i, "GLOBAL_WBINV")) wb = scope;
+    if (is(i, "GLOBAL_INV") || is(i, "GLOBAL_WBINV") || (sc && is(i, "BUFFER_INV"))) inv = scope;
+    if (is(i, "BUFFER_WBINVL1") || is(i, "BUFFER_WBINVL1_VOL") || is(i, "BUFFER_GL1_INV")) inv = SIM_SCOPE_DEVICE;
+    if (is(i, "BUFFER_INVL2")) inv = SIM_SCOPE_SYSTEM;
+    if (is(i, "BUFFER_GL0_INV")) inv = SIM_SCOPE_GROUP;
+    if (wb != SIM_NO_WAIT && (to->wb == SIM_NO_WAIT || to->wb < wb)) to->wb = wb;
+    if (inv != SIM_NO_WAIT && (to->inv == SIM_NO_WAIT || to->inv < inv)) to->inv = inv;
+}
+
 /* Binds the list in address order. Two passes: uops first, then links and targets, since a link may be needed where code is
  * laid out otherwise than it runs (a jump into the middle of an instruction). */
 static och_status layout(builder *b) {
@@ -367,6 +382,7 @@ static och_status layout(builder *b) {
         sim_bound r = bind_one(&b->binder, inst, &u);
         if (r == SIM_BOUND_FAILED) return och_err_nomem(b->err, 0, "constants of the kernel");
         if (r == SIM_BOUND_NOTHING && inst->format <= SIM_SOPP) add_wait(&p->waits[n_uops], inst);
+        if (r == SIM_BOUND_NOTHING && inst->format >= SIM_FLAT) add_cache(&p->waits[n_uops], inst);
         if (r == SIM_BOUND_NO) unmodelled(b, inst->mnemonic, inst->words, inst->n_words, inst->offset);
         if (r == SIM_BOUND_UOP) {
             if (indexed) {

@@ -24,6 +24,13 @@ static void observed(sim_wave *w, const sim_uop *u) {
         if (w->state == SIM_WAVE_FAULT) return;
         for (int i = 0; i < k->n_observers; i++)
             if (k->observers[i]->after && !k->observers[i]->after(k->observers[i], w, u)) return;
+        if (k->give_way && next) {
+            if (next == u + 1) w->n_executed += (uint64_t)(next - w->block);
+            w->block = next;
+            w->state = SIM_WAVE_YIELD;
+            w->pc = next;
+            return;
+        }
         u = next;
     }
 }

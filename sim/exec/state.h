@@ -37,7 +37,7 @@ struct sim_launch_state {
 typedef struct sim_block {
     struct sim_block *next;
     size_t capacity;
-    uint32_t slices;
+    uint32_t slices, gave_way;
     sim_group group;
 } sim_block;
 

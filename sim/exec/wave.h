@@ -76,6 +76,7 @@ typedef struct sim_worker {
     const sim_program *ranges_of;
     struct sim_observer **observers; /* what watches the launch that runs now */
     int n_observers;
+    bool give_way;         /* an observer asks that the group be left after this instruction, for others to look */
     int index;
 } sim_worker;
 
