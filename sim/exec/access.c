@@ -18,18 +18,26 @@ static uint8_t space_of(uint64_t addr) {
     return SIM_ACCESS_GLOBAL;
 }
 
-/* Bytes that a lane moves, from the name's last part: _B128, _U8, _DWORDX4, _D16_HI_B16, ... */
+/* Bytes that a lane moves, from the name's last part: _B128, _U8, _DWORDX4, ... before what says which half of a register. */
 static uint32_t bytes_of(const char *m, const sim_operand *data) {
     static const struct {
         const char *suffix;
         uint32_t bytes;
     } names[] = {{"B128", 16}, {"B96", 12}, {"B64", 8}, {"B32", 4}, {"DWORDX4", 16}, {"DWORDX3", 12}, {"DWORDX2", 8},
-                 {"DWORD", 4}, {"UBYTE", 1}, {"SBYTE", 1}, {"BYTE", 1}, {"USHORT", 2}, {"SSHORT", 2}, {"SHORT", 2},
-                 {"_B16", 2}, {"_U16", 2}, {"_I16", 2}, {"_B8", 1}, {"_U8", 1}, {"_I8", 1}};
-    if (strstr(m, "D16_HI") || strstr(m, "D16_")) return strstr(m, "8") || strstr(m, "BYTE") ? 1 : 2;
+                 {"DWORD", 4}, {"BYTE", 1}, {"SHORT", 2}, {"_B16", 2}, {"_U16", 2}, {"_I16", 2}, {"_B8", 1}, {"_U8", 1},
+                 {"_I8", 1}};
+    static const char *const halves[] = {"_D16_HI", "_D16", "_ADDTID"};
+    size_t l = strlen(m);
+    for (size_t i = 0; i < sizeof halves / sizeof *halves; i++) {
+        size_t n = strlen(halves[i]);
+        if (l > n && !memcmp(m + l - n, halves[i], n)) {
+            l -= n;
+            break;
+        }
+    }
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        size_t n = strlen(names[i].suffix), l = strlen(m);
-        if (l >= n && !strcmp(m + l - n, names[i].suffix)) return names[i].bytes;
+        size_t n = strlen(names[i].suffix);
+        if (l >= n && !memcmp(m + l - n, names[i].suffix, n)) return names[i].bytes;
     }
     return data->n_dwords ? data->n_dwords * 4u : 4;
 }
@@ -42,13 +50,14 @@ bool sim_access_coherent(const sim_inst *i) {
 
 static bool access_flat(const sim_wave *w, const sim_inst *i, sim_access *a) {
     const bool saddr = has(&i->saddr);
+    const uint32_t each = strstr(i->meaning, "ADDTID") ? 4 : 0;
     uint64_t base = 0;
     if (saddr) base = i->format == SIM_SCRATCH ? sim_sread(w, i->saddr.reg) : sim_sread64(w, i->saddr.reg);
     for (unsigned l = 0; l < w->lanes; l++) {
         if (!(a->mask >> l & 1)) continue;
         uint64_t v = lane_of(w, &i->addr, 0, l);
         if (i->format != SIM_SCRATCH && !saddr) v |= (uint64_t)lane_of(w, &i->addr, 1, l) << 32;
-        uint64_t addr = base + v + (uint64_t)(int64_t)i->offset_imm;
+        uint64_t addr = base + v + (uint64_t)(int64_t)i->offset_imm + (uint64_t)each * l;
         if (i->format == SIM_SCRATCH) {
             a->space[l] = SIM_ACCESS_SCRATCH;
             a->addr[l] = (uint32_t)addr;
@@ -86,17 +95,19 @@ static bool access_lds(const sim_wave *w, const sim_inst *i, sim_access *a) {
     const char *two = strstr(i->meaning, "2ADDR");
     if (!two) two = strstr(i->meaning, "READ2");
     if (!two) two = strstr(i->meaning, "WRITE2");
-    uint32_t unit = 1;
+    uint32_t unit = 1, offset = (uint32_t)i->offset_imm;
     if (two) {
+        offset &= 0xff;
         a->n_bytes = strstr(i->meaning, "64") && i->meaning[strlen(i->meaning) - 1] == '4' && !strstr(i->meaning, "B32") ? 8 : 4;
         unit = a->n_bytes * (strstr(i->meaning, "ST64") || strstr(i->meaning, "STRIDE64") ? 64 : 1);
-        a->second = ((uint32_t)i->offset1 - (uint32_t)i->offset_imm) * unit;
-        if (i->offset1 == i->offset_imm) a->second = 0;
+        a->second = ((uint32_t)i->offset1 - offset) * unit;
+    } else if (offset <= 0xff) {
+        offset |= (uint32_t)i->offset1 << 8; /* one offset of 16 bits, which the decoder may have given in two */
     }
     for (unsigned l = 0; l < w->lanes; l++)
         if (a->mask >> l & 1) {
             a->space[l] = SIM_ACCESS_LDS;
-            a->addr[l] = lane_of(w, &i->addr, 0, l) + (uint32_t)i->offset_imm * unit;
+            a->addr[l] = (uint32_t)(lane_of(w, &i->addr, 0, l) + offset * unit);
         }
     return true;
 }

@@ -14,7 +14,7 @@ typedef struct sim_access {
     uint32_t n_bytes;             /* a lane */
     bool load, store, atomic;     /* an atomic is both */
     bool scalar;                  /* one access for the wave: lane 0 of the arrays */
-    uint32_t second;              /* DS 2addr forms: distance in bytes to a second access of n_bytes; 0: none */
+    uint32_t second;              /* DS 2addr forms: distance in bytes (modulo 2^32) to a second access of n_bytes; 0: none */
 } sim_access;
 
 /* False: not an access of memory. */
