@@ -129,9 +129,8 @@ static uint64_t encode(enum format f, double v, sim_isa isa) {
     if (f == F32 || f == XF32) { float s = (float)v; uint32_t x; memcpy(&x, &s, 4); return x; }
     if (f == I32 || f == I8) return (uint32_t)(int32_t)v;
     static uint32_t known[F8F6F4][2][4097]; /* code + 1 of multiples of 1/64 */
-    double steps = v * 64 + 2048;
-    bool keep = steps >= 0 && steps <= 4096 && steps == floor(steps);
-    uint32_t *k = &known[f][isa == SIM_GFX942][keep ? (size_t)steps : 0];
+    bool keep = fabs(v) <= 32 && v * 64 == floor(v * 64);
+    uint32_t *k = &known[f][isa == SIM_GFX942][keep ? (size_t)(v * 64 + 2048) : 0];
     if (keep && *k) return *k - 1;
     for (uint32_t x = 0; x < 1u << bits_of[f]; x++)
         if (decode(f, x, isa) == v && (v != 0 || !(x >> (bits_of[f] - 1)))) {
@@ -721,7 +720,8 @@ static void test_special_values(void **state) {
         w.lanes = 64;
         w.isa = SIM_GFX950;
         for (unsigned l = 0; l < 64; l++) regs[ROW_SCALE * 64 + l] = 254, regs[(ROW_SCALE + 1) * 64 + l] = 2;
-        regs[ROW_SCALE * 64 + 3] = 255; /* row 3, k 0..31 */
+        regs[ROW_SCALE * 64 + 3] = 255;        /* row 3, k 0..31 */
+        regs[(ROW_SCALE + 1) * 64 + 20] = 255; /* column 4, k 32..63 */
         for (unsigned i = 0; i < 16; i++) {
             put(regs, 64, ROW_A, f8f6f4_in(16, 128, FP8, i, 5), 8, encode(FP8, 3, SIM_GFX950));
             put(regs, 64, ROW_B, f8f6f4_in(16, 128, FP8, i, 5), 8, encode(FP8, 2, SIM_GFX950));
@@ -734,7 +734,7 @@ static void test_special_values(void **state) {
         for (unsigned i = 0; i < 16; i++)
             for (unsigned j = 0; j < 16; j++) {
                 double got = decode(F32, get(regs, 64, ROW_D, mfma_out(16, 16, 32, i, j, 0), 32), SIM_GFX950);
-                if (i == 3) assert_true(isnan(got));
+                if (i == 3 || j == 4) assert_true(isnan(got));
                 else assert_true(got == 6 * 4); /* 2^127 * 2^-125 */
             }
     }
@@ -788,6 +788,76 @@ static void test_denormals(void **state) {
         }
 }
 
+/* Steps of gfx90a's paired bf16 sums that a result of normal size would hide. Products of four k, and C; D follows. */
+static void test_flushed_steps(void **state) {
+    (void)state;
+    static const struct { double a[4], b[4], c, want; } t[] = {
+        {{0x1p-64, 0, 0, 0}, {0x1p-63, 0, 0, 0}, 0x1p-126, 0x1p-126},                            /* a product */
+        {{0x1.8p-64, 0x1p-64, 0, 0}, {0x1p-62, -0x1p-62, 0, 0}, 0x1p-126, 0x1p-126},             /* a pair */
+        {{0x1.8p-64, 0, -0x1p-64, 0}, {0x1p-62, 0, 0x1p-62, 0}, 0x1p-126, 0x1p-126},             /* the two pairs */
+        {{0x1p-64, 0, 0, 0}, {0x1p-62, 0, 0, 0}, 0x1p-127, 0x1p-126},                            /* C */
+        {{0x1p-64, 0, 0, 0}, {0x1p-62, 0, 0, 0}, -0x1.8p-126, -0.0}, {{0}, {0}, -0x1p-127, 0}};  /* the sum; C's sign */
+    for (size_t i = 0; i < sizeof t / sizeof t[0]; i++)
+        for (int level = 0; level <= sim_host_level(); level++)
+            for (int quads = 0; quads < 2; quads++) {
+                op o = take_apart(quads ? "V_MFMA_F32_4X4X4BF16_1K" : "V_MFMA_F32_16X16X16BF16_1K", SIM_GFX90A, 64);
+                mods m = {0};
+                static sim_wave w;
+                memset(regs, 0, sizeof regs);
+                w.v = regs;
+                w.lanes = 64;
+                w.isa = SIM_GFX90A;
+                for (unsigned k = 0; k < 4; k++) {
+                    put(regs, 64, ROW_A, mfma_in(o.m, o.k, o.blocks, 1, k, 0), 16, encode(BF16, t[i].a[k], SIM_GFX90A));
+                    put(regs, 64, ROW_B, mfma_in(o.n, o.k, o.blocks, 2, k, 0), 16, encode(BF16, t[i].b[k], SIM_GFX90A));
+                }
+                place d = mfma_out(o.m, o.n, 32, 1, 2, 0);
+                put(regs, 64, ROW_C, d, 32, encode(F32, t[i].c, SIM_GFX90A));
+                sim_inst inst;
+                sim_uop u;
+                setup(&o, &m, &inst, &u, level, ROW_D);
+                u.fn(&w, &u);
+                double want = quads ? t[i].want : t[i].want + 0.0; /* K 16: three more groups of zeros */
+                unsigned long long got = get(regs, 64, ROW_D, d, 32);
+                if (got != encode(F32, want, SIM_GFX90A))
+                    fail_msg("case %zu, level %d, quads %d: %#llx", i, level, quads, got);
+            }
+}
+
+/* Results of 16 bits are rounded to nearest even: C + 1 * x at a tie, and beside it. */
+static void test_rounding(void **state) {
+    (void)state;
+    static const struct { const char *name; enum format f; double c, x, want; } t[] = {
+        {"V_WMMA_F16_16X16X16_F16", F16, 1, 0x1p-11, 1},
+        {"V_WMMA_F16_16X16X16_F16", F16, 1, 0x1.8p-11, 1 + 0x1p-10},
+        {"V_WMMA_F16_16X16X16_F16", F16, 1 + 0x1p-10, 0x1p-11, 1 + 0x1p-9},
+        {"V_WMMA_F16_16X16X16_F16", F16, 0x1p-14, 0x1p-24, 0x1.004p-14},
+        {"V_WMMA_F16_16X16X16_F16", F16, 65504, 15, 65504},
+        {"V_WMMA_F16_16X16X16_F16", F16, 65504, 16, INFINITY},
+        {"V_WMMA_BF16_16X16X16_BF16", BF16, 1, 0x1p-8, 1},
+        {"V_WMMA_BF16_16X16X16_BF16", BF16, 1, 0x1.8p-8, 1 + 0x1p-7},
+        {"V_WMMA_BF16_16X16X16_BF16", BF16, 1 + 0x1p-7, 0x1p-8, 1 + 0x1p-6}};
+    for (size_t i = 0; i < sizeof t / sizeof t[0]; i++)
+        for (int level = 0; level <= sim_host_level(); level++) {
+            op o = take_apart(t[i].name, SIM_GFX1200, 32);
+            mods m = {0};
+            static sim_wave w;
+            memset(regs, 0, sizeof regs);
+            w.v = regs;
+            w.lanes = 32;
+            w.isa = SIM_GFX1200;
+            put(regs, 32, ROW_A, gfx12_in(32, 16, 16, 5, 3), 16, encode(t[i].f, 1, SIM_GFX1200));
+            put(regs, 32, ROW_B, gfx12_in(32, 16, 16, 6, 3), 16, encode(t[i].f, t[i].x, SIM_GFX1200));
+            put(regs, 32, ROW_C, out_place(&o, 5, 6, 0, false), 16, encode(t[i].f, t[i].c, SIM_GFX1200));
+            sim_inst inst;
+            sim_uop u;
+            setup(&o, &m, &inst, &u, level, ROW_D);
+            u.fn(&w, &u);
+            double got = decode(t[i].f, get(regs, 32, ROW_D, out_place(&o, 5, 6, 0, false), 16), SIM_GFX1200);
+            if (got != t[i].want) fail_msg("case %zu, level %d: %a", i, level, got);
+        }
+}
+
 /* Every name above is in the list of meanings, and no name is there twice. */
 static void test_meanings(void **state) {
     (void)state;
@@ -810,6 +880,6 @@ int main(void) {
         cmocka_unit_test(test_gfx908),  cmocka_unit_test(test_gfx90a),         cmocka_unit_test(test_gfx942),
         cmocka_unit_test(test_gfx950),  cmocka_unit_test(test_gfx11),          cmocka_unit_test(test_gfx12),
         cmocka_unit_test(test_absent),  cmocka_unit_test(test_special_values), cmocka_unit_test(test_denormals),
-        cmocka_unit_test(test_meanings)};
+        cmocka_unit_test(test_meanings), cmocka_unit_test(test_flushed_steps), cmocka_unit_test(test_rounding)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
