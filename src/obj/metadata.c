@@ -84,7 +84,7 @@ static bool whole_document(const uint8_t *p, size_t n, size_t *out_at) {
             if (child_of) children = count * child_of;
             else skip += count;
         }
-        if (skip > n - at || children > n - at) return false;
+        if (skip > n - at) return false;
         at += (size_t)skip;
         if (children) {
             if (++depth == MAX_DEPTH) return false;

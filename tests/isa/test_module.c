@@ -65,18 +65,18 @@ static void variables_and_relocations(void **s) {
     (void)s;
     sim_module *m = load("relocs.co", "gfx1201");
     uint64_t places = global(m, "places", 24), outside = global(m, "outside", 4);
-    uint64_t base = places - 0x3cb8; /* where the object's address 0 is */
+    uint64_t base = places - 0x40b8; /* where the object's address 0 is */
     assert_int_equal(base % 4096, 0);
-    assert_int_equal(outside, base + 0x3cd0);
+    assert_int_equal(outside, base + 0x40d0);
     assert_int_equal(read_le(outside, 4), 42);
     assert_int_equal(read_le(places, 8), outside);            /* ABS64 */
-    assert_int_equal(read_le(places + 8, 8), base + 0x1c04);  /* RELATIVE64: helper + 4 */
-    assert_int_equal(read_le(places + 16, 8), base + 0x1c00); /* RELATIVE64: helper */
+    assert_int_equal(read_le(places + 8, 8), places + 8);     /* RELATIVE64: places + 8 */
+    assert_int_equal(read_le(places + 16, 8), base + 0x1e00); /* RELATIVE64: helper */
     assert_int_equal(read_le(base, 4), 0x464C457F);           /* the first segment holds the header */
     sim_range r;
     assert_true(sim_space_find(space, places, &r));
     assert_int_equal(r.lo, base);
-    assert_int_equal(r.hi, base + 0x3cd4);
+    assert_int_equal(r.hi, base + 0x40d4);
     assert_int_equal(r.kind, SIM_MEM_CODE);
     assert_int_equal(r.device, 3);
     sim_module_unload(m);
@@ -115,7 +115,8 @@ static void memory_that_is_used_again_is_cleared(void **s) {
 static void modules_that_are_refused(void **s) {
     (void)s;
     refused("undefined.co", board("gfx1201"), OCH_NOTFOUND, "symbol 'outside' is not defined");
-    refused("v5-gfx1100.co", board("gfx1201"), OCH_UNSUPPORTED, "expected code for gfx1201 (the board gfx1201), found code for gfx1100");
+    refused("v5-gfx1100.co", board("gfx1201"), OCH_UNSUPPORTED,
+            "expected code for gfx1201 (the board gfx1201), found code for gfx1100");
     refused("v5-gfx1100.co", board("gfx1101"), OCH_UNSUPPORTED, "gfx1101");
     refused("v6-gfx9-generic.co", board("gfx906"), OCH_UNSUPPORTED,
             "expected code for gfx906:sramecc+:xnack- (the board gfx906), found code for gfx9-generic:xnack+");
@@ -196,6 +197,7 @@ static void registers_of_kernels(void **s) {
         {"v6-gfx1151-wave64.co", "gfx1151", "rotate", 64, 8, 0, 0, 256, 0, 64, false},
         {"bundle.hipfb", "gfx906", "rotate", 64, 8, 0, 0, 256, 0, 64, false},
         {"relocs.co", "gfx1201", "all", 64, 12, 0, 0, 1024, 36, 512, true},
+        {"relocs.co", "gfx1201", "plain", 32, 32, 0, 0, 0, 0, 1024, false},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         sim_module *m = load(rows[i].file, rows[i].board);
@@ -229,6 +231,18 @@ static void functions_behind_pointers(void **s) {
     assert_non_null(sim_program_at(k->program, base + 0x2200));
     assert_non_null(sim_program_at(k->program, base + 0x2234));
     assert_null(sim_program_at(k->program, base + 0x2400)); /* axpy: a kernel is no function */
+    sim_module_unload(m);
+
+    m = load("relocs.co", "gfx1201");
+    base = global(m, "places", 24) - 0x40b8;
+    k = kernel(m, "all"); /* may call what it likes */
+    assert_non_null(sim_program_at(k->program, base + 0x1e00));
+    assert_non_null(sim_program_at(k->program, base + 0x1f00));
+    assert_null(sim_program_at(k->program, base + 0x2000));
+    k = kernel(m, "plain");
+    assert_non_null(sim_program_at(k->program, base + 0x1e00)); /* its address is in memory */
+    assert_null(sim_program_at(k->program, base + 0x1f00));
+    assert_null(sim_program_at(k->program, base + 0x1d00));
     sim_module_unload(m);
 }
 
@@ -301,7 +315,8 @@ static void every_hidden_argument(void **s) {
         uint64_t v = 0;
         for (unsigned b = 0; b < want[i].size; b++) v |= (uint64_t)got[want[i].at + b] << (8 * b);
         if (v != want[i].value)
-            fail_msg("byte %u: expected 0x%llx, found 0x%llx", want[i].at, (unsigned long long)want[i].value, (unsigned long long)v);
+            fail_msg("byte %u: expected 0x%llx, found 0x%llx", want[i].at, (unsigned long long)want[i].value,
+                     (unsigned long long)v);
     }
     assert_int_equal(got[280], 0xEE); /* not a byte more */
 

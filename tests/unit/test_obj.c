@@ -50,7 +50,9 @@ static const struct {
     {"v6-gfx9-generic.co", "gfx9-generic:xnack+", 6, 0x1000351, "rotate",
      0xb00, 0x1d00, 256, 0, 28, 0x00af0041, 0x8c, 0, 0x0009, 64, 12, 6, 0, 64, 0, 1, 3},
     {"relocs.co", "gfx1201", 5, 0x4e, "all",
-     0xac0, 0x1b00, 1024, 36, 280, 0xe00c0002, 0x88, 0, 0x080a, 64, 12, 9, 0, 512, 1, 1, 27},
+     0xc00, 0x1d00, 1024, 36, 280, 0xe00c0002, 0x88, 0, 0x080a, 64, 12, 9, 0, 512, 1, 1, 27},
+    {"relocs.co", "gfx1201", 5, 0x4e, "plain",
+     0xc40, 0x2000, 0, 0, 0, 0xe00c0003, 0x80, 0, 0x0400, 32, 4, 25, 0, 1024, 0, 0, 0},
 };
 
 static void kernels_and_descriptors(void **s) {
@@ -232,15 +234,15 @@ static void relocations(void **s) {
         och_obj *o = parse(&f);
         assert_int_equal(o->n_relocs, 3);
         assert_int_equal(o->relocs[0].type, 13); /* R_AMDGPU_RELATIVE64 */
-        assert_int_equal(o->relocs[0].addr, 0x3cc0);
+        assert_int_equal(o->relocs[0].addr, 0x40c0);
         assert_string_equal(o->relocs[0].symbol, "");
-        assert_int_equal(o->relocs[0].addend, 0x1c04);
-        assert_int_equal(o->relocs[1].addr, 0x3cc8);
-        assert_int_equal(o->relocs[1].addend, 0x1c00);
+        assert_int_equal(o->relocs[0].addend, 0x40c0);
+        assert_int_equal(o->relocs[1].addr, 0x40c8);
+        assert_int_equal(o->relocs[1].addend, 0x1e00);
         assert_int_equal(o->relocs[2].type, 3); /* R_AMDGPU_ABS64 */
-        assert_int_equal(o->relocs[2].addr, 0x3cb8);
+        assert_int_equal(o->relocs[2].addr, 0x40b8);
         assert_string_equal(o->relocs[2].symbol, "outside");
-        assert_int_equal(o->relocs[2].symbol_addr, undefined ? 0 : 0x3cd0);
+        assert_int_equal(o->relocs[2].symbol_addr, undefined ? 0 : 0x40d0);
         assert_int_equal(o->relocs[2].symbol_defined, !undefined);
         assert_false(o->relocs[2].symbol_weak);
         assert_int_equal(o->relocs[2].addend, 0);
@@ -356,6 +358,25 @@ static void targets_of_entry_names(void **s) {
     }
 }
 
+/* The longest name that an entry may have, and one more. */
+static void long_entry_names(void **s) {
+    (void)s;
+    for (uint8_t n = 95; n <= 96; n++) {
+        uint8_t text[200] = "__CLANG_OFFLOAD_BUNDLE__";
+        text[24] = 1;
+        text[32] = (uint8_t)(56 + n);
+        text[48] = n;
+        memset(text + 56, 'h', n);
+        memcpy(text + 56, "host", 4);
+        och_obj_bundle b;
+        och_err e = {0};
+        assert_int_equal(och_obj_bundle_open(text, 56u + n, &b, &e), n == 95 ? OCH_OK : OCH_CORRUPT);
+        if (n == 95) assert_int_equal(strlen(b.entries[0].triple), 95);
+        else assert_non_null(strstr(e.message, "a name of at most 95 bytes, found one of 96"));
+        och_obj_bundle_close(&b);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kernels_and_descriptors),
@@ -367,6 +388,7 @@ int main(void) {
         cmocka_unit_test(a_bare_object_is_a_bundle_of_one),
         cmocka_unit_test(several_bundles_one_after_another),
         cmocka_unit_test(targets_of_entry_names),
+        cmocka_unit_test(long_entry_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -178,6 +178,12 @@ static void messages(void **s) {
     /* a descriptor whose entry is outside the code */
     expect(v5, 0x1140 + 16, 8, 0x10, OCH_CORRUPT,
            "kernel descriptor 'dispatch.kd': expected an entry in the code from 0x2200 to 0x2780, found 0x1150");
+    expect(v5, 0x1140 + 16, 8, 0x1640, OCH_CORRUPT, "from 0x2200 to 0x2780, found 0x2780");
+    size_t last = find("v4-gfx90a.co", "\xa7.offset\x18", 9); /* of axpy: 4 bytes at 24 of 28 */
+    expect("v4-gfx90a.co", last + 8, 1, 25, OCH_CORRUPT,
+           "kernel 'axpy': an argument: expected it inside 28 bytes of arguments, found 4 at 25");
+    /* xnack not named in the header, "gfx90a:sramecc+:xnack-" in the metadata */
+    expect("v4-gfx90a.co", 48, 2, 0xd3f, OCH_CORRUPT, "expected it to name gfx90a:sramecc+ as the ELF header does");
     /* relocations: place, symbol */
     size_t rela = 0x10c0;
     expect(v5, rela, 8, 0x9000, OCH_CORRUPT, "expected an address in a segment, found 0x9000");
@@ -200,6 +206,25 @@ static void messages_of_bundles(void **s) {
     expect("bundle-v2.ccob", 12, 4, 8944, OCH_CORRUPT, "zstd frame of 8944 bytes");
     expect("bundle-v3.ccob", 16, 8, (uint64_t)1 << 40, OCH_CORRUPT, "zstd frame of 1099511627776 bytes");
     expect("bundle-v2.ccob", 24, 1, 0, OCH_CORRUPT, "found no frame");
+}
+
+/* A frame that does not state its size does not make the header's claim true. */
+static void a_claim_that_no_frame_can_keep(void **s) {
+    (void)s;
+    static const uint8_t frame[] = {0x28, 0xB5, 0x2F, 0xFD, 0, 0, 1, 0, 0}; /* one empty block */
+    uint8_t all[32 + sizeof frame] = "CCOB\3\0\1";
+    memcpy(all + 32, frame, sizeof frame);
+    all[8] = sizeof all;
+    och_err e;
+    for (int i = 18; i < 24; i++) {
+        all[i] = 1;
+        assert_int_equal(open_all(all, sizeof all, &e), OCH_CORRUPT);
+        if (!strstr(e.message, "found another size")) fail_msg("%s", e.message);
+        all[i] = 0;
+    }
+    all[16] = 5;
+    assert_int_equal(open_all(all, sizeof all, &e), OCH_CORRUPT);
+    assert_non_null(strstr(e.message, "expected 5 bytes in a zstd frame, found: fewer"));
 }
 
 /* ---- memory ---- */
@@ -241,7 +266,7 @@ int main(void) {
         cmocka_unit_test(bundles_with_a_byte_changed),
         cmocka_unit_test(messages),
         cmocka_unit_test(messages_of_bundles),
-        cmocka_unit_test(memory_runs_out),
+        cmocka_unit_test(a_claim_that_no_frame_can_keep), cmocka_unit_test(memory_runs_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,6 +16,18 @@ all:
 helper:
     s_setpc_b64 s[30:31]
     .size helper, .-helper
+    .p2align 8
+    .type lonely,@function
+lonely:                                 // nothing names it: only a pointer made in some unknown way leads here
+    s_setpc_b64 s[30:31]
+    .size lonely, .-lonely
+    .globl plain
+    .protected plain
+    .p2align 8
+    .type plain,@function
+plain:
+    s_endpgm
+    .size plain, .-plain
 
     .data
     .globl places
@@ -24,7 +36,7 @@ helper:
     .type places,@object
 places:
     .quad outside                   // ABS64
-    .quad helper + 4                // RELATIVE64
+    .quad places + 8                // RELATIVE64
     .quad helper                    // RELATIVE64
     .size places, .-places
 .ifndef UNDEFINED
@@ -48,6 +60,10 @@ outside:
         .amdhsa_user_sgpr_dispatch_ptr 1
         .amdhsa_uses_dynamic_stack 1
         .amdhsa_wavefront_size32 0
+    .end_amdhsa_kernel
+    .amdhsa_kernel plain
+        .amdhsa_next_free_vgpr 25
+        .amdhsa_next_free_sgpr 4
     .end_amdhsa_kernel
 
     .amdgpu_metadata
@@ -100,4 +116,14 @@ amdhsa.kernels:
       - { .offset: 212, .size: 4, .value_kind: hidden_shared_base }
       - { .offset: 216, .size: 8, .value_kind: hidden_queue_ptr }
       - { .offset: 224, .size: 8, .value_kind: hidden_none }
+  - .name: plain
+    .symbol: plain.kd
+    .kernarg_segment_size: 0
+    .kernarg_segment_align: 4
+    .group_segment_fixed_size: 0
+    .private_segment_fixed_size: 0
+    .wavefront_size: 32
+    .sgpr_count: 4
+    .vgpr_count: 25
+    .max_flat_workgroup_size: 1024
     .end_amdgpu_metadata
