@@ -216,7 +216,7 @@ static void a_claim_that_no_frame_can_keep(void **s) {
     memcpy(all + 32, frame, sizeof frame);
     all[8] = sizeof all;
     och_err e;
-    for (int i = 18; i < 24; i++) {
+    for (int i = 19; i < 24; i++) {
         all[i] = 1;
         assert_int_equal(open_all(all, sizeof all, &e), OCH_CORRUPT);
         if (!strstr(e.message, "found another size")) fail_msg("%s", e.message);
