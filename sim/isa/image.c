@@ -42,6 +42,10 @@ static bool task_of(sim_wave *w, const sim_uop *u, bool sampled, task *t) {
     t->sm.unnormalized |= inst->unorm && sampled;
     t->d16 = inst->d16;
     t->kind = t->im.kind;
+    if ((SIM_BIT(w->isa) & SIM_GCN) && !inst->sve) { /* the DA bit: without it an array is its first layer */
+        if (t->kind == SIM_IMAGE_1D_ARRAY) t->kind = SIM_IMAGE_1D;
+        if (t->kind == SIM_IMAGE_2D_ARRAY) t->kind = SIM_IMAGE_2D;
+    }
     if (!(SIM_BIT(w->isa) & SIM_GCN)) {
         static const uint8_t of_dim[8] = {SIM_IMAGE_1D, SIM_IMAGE_2D, SIM_IMAGE_3D, 255, SIM_IMAGE_1D_ARRAY, SIM_IMAGE_2D_ARRAY, 255, 255};
         t->kind = of_dim[inst->dim & 7];
@@ -56,6 +60,10 @@ static bool task_of(sim_wave *w, const sim_uop *u, bool sampled, task *t) {
 
 /* Dword k of a lane's address, whose parts stand in one run of registers or in several. */
 static uint32_t address_dword(const sim_wave *w, const sim_inst *inst, unsigned k, unsigned lane) {
+    if (SIM_BIT(w->isa) & SIM_GCN) { /* one run, whose length the resource decides */
+        size_t reg = (size_t)(inst->n_vaddr ? inst->vaddr[0].reg : 0) + k;
+        return reg < w->n_vgprs ? w->v[reg * w->lanes + lane] : 0;
+    }
     for (unsigned i = 0; i < inst->n_vaddr; i++) {
         const sim_operand *o = &inst->vaddr[i];
         if (k < o->n_dwords) return w->v[(size_t)(o->reg + k) * w->lanes + lane];

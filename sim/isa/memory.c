@@ -302,7 +302,8 @@ static sim_bound bind_flat(sim_binder *b, const sim_inst *inst, const sim_mem_ro
                       row->op == SIM_MO_BLOCK_STORE;
     bool needs_dst = row->op == SIM_MO_LOAD || row->op == SIM_MO_ADDTID_LOAD || row->op == SIM_MO_BLOCK_LOAD ||
                      row->op == SIM_MO_TRANSPOSE;
-    if ((needs_data && inst->data.kind != SIM_K_VGPR) || (needs_dst && inst->dst.kind != SIM_K_VGPR)) return SIM_BOUND_NO;
+    bool to_lds = row->op == SIM_MO_LOAD && inst->lds;
+    if ((needs_data && inst->data.kind != SIM_K_VGPR) || (needs_dst && !to_lds && inst->dst.kind != SIM_K_VGPR)) return SIM_BOUND_NO;
     if (sim_mem_has(&inst->addr) && inst->addr.kind != SIM_K_VGPR) return SIM_BOUND_NO;
     if (inst->dst.kind == SIM_K_VGPR) u->d = sim_bind_row(b, inst->dst.reg);
     if (inst->addr.kind == SIM_K_VGPR) u->s[0] = sim_bind_row(b, inst->addr.reg);
@@ -311,7 +312,7 @@ static sim_bound bind_flat(sim_binder *b, const sim_inst *inst, const sim_mem_ro
     u->imm = (uint32_t)inst->offset_imm;
     u->flags = returns;
     switch (row->op) {
-    case SIM_MO_LOAD: u->fn = run_load; break;
+    case SIM_MO_LOAD: u->fn = to_lds ? run_to_lds : run_load; break;
     case SIM_MO_STORE: u->fn = run_store; break;
     case SIM_MO_ATOMIC: u->fn = run_atomic; break;
     case SIM_MO_TO_LDS: u->fn = run_to_lds; break;
@@ -323,7 +324,7 @@ static sim_bound bind_flat(sim_binder *b, const sim_inst *inst, const sim_mem_ro
     default: return SIM_BOUND_NO;
     }
     int f = fast_index(row->data);
-    if (inst->format == SIM_GLOBAL && f >= 0 && sim_mem_has(&inst->addr)) {
+    if (inst->format == SIM_GLOBAL && f >= 0 && !to_lds && sim_mem_has(&inst->addr)) {
         if (row->op == SIM_MO_LOAD) u->fn = sim_mem_fast_host()->global_load[f];
         if (row->op == SIM_MO_STORE) u->fn = sim_mem_fast_host()->global_store[f];
     }

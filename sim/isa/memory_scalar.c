@@ -41,7 +41,21 @@ static uint64_t address(const sim_wave *w, const sim_uop *u, uint64_t *out_limit
     return base + off;
 }
 
-/* An s_load's faults are of the whole access: its dwords must be in one allocation. */
+/* Compilers widen scalar loads to whole dwords, and three dwords to four, where the alignment says that this cannot leave
+ * the page: the rest of the 16 bytes that an allocation ends in may be read. */
+static const uint8_t *load_at(sim_wave *w, const sim_uop *u, sim_range *c, uint64_t addr, uint32_t n) {
+    if (addr >= c->lo && addr < c->hi && n <= c->hi - addr) return (const uint8_t *)(uintptr_t)(addr + (uint64_t)c->delta);
+    const sim_space *space = sim_wave_space(w);
+    sim_range r;
+    uint64_t now = space ? sim_space_generation(space) : 0;
+    if (space && sim_space_find(space, addr, &r) && !r.freed && addr + n <= ((r.hi + 15) & ~(uint64_t)15)) {
+        *c = r;
+        c->serial = now;
+        return (const uint8_t *)(uintptr_t)(addr + (uint64_t)r.delta);
+    }
+    return sim_mem_miss(w, u, c, -1, addr, n, false);
+}
+
 static const sim_uop *run_load(sim_wave *w, const sim_uop *u) {
     const sim_inst *inst = u->inst;
     uint64_t addr = sim_sread64(w, u->s[0]) + (uint64_t)(int64_t)(int32_t)u->imm;
@@ -49,7 +63,7 @@ static const sim_uop *run_load(sim_wave *w, const sim_uop *u) {
     addr &= ~(uint64_t)3;
     unsigned n = ((const row *)u->core)->data;
     sim_range *c = sim_mem_cache(w, u);
-    const uint8_t *p = sim_mem_at(w, u, c, -1, addr, n, false);
+    const uint8_t *p = load_at(w, u, c, addr, n);
     if (!p) return NULL;
     if (inst->dst.reg == SIM_S_NULL) return u + 1;
     memcpy(&w->s[u->d], p, n);
@@ -64,7 +78,7 @@ static const sim_uop *run_buffer_load(sim_wave *w, const sim_uop *u) {
     for (unsigned k = 0; k < n; k++) {
         out[k] = 0;
         if (limit < 4 * k + 4) continue;
-        const uint8_t *p = sim_mem_at(w, u, c, -1, addr + 4 * k, 4, false);
+        const uint8_t *p = load_at(w, u, c, addr + 4 * k, 4);
         if (!p) return NULL;
         memcpy(&out[k], p, 4);
     }
