@@ -308,6 +308,22 @@ static void product(float *acc, const uint16_t *off, const float *a, const float
     }
 }
 
+/* A constant C. The decoder converts one by the operand's type; of a matrix it only knows that a float constant is meant and
+ * gives it as f32, an integer as 32 bits. */
+static uint64_t constant_c(const matrix_row *r, const sim_operand *op) {
+    static const struct { uint32_t f32; uint16_t f16; uint64_t f64; } t[] = {
+        {0x3f000000, 0x3800, 0x3fe0000000000000}, {0xbf000000, 0xb800, 0xbfe0000000000000}, /* 0.5 */
+        {0x3f800000, 0x3c00, 0x3ff0000000000000}, {0xbf800000, 0xbc00, 0xbff0000000000000}, /* 1 */
+        {0x40000000, 0x4000, 0x4000000000000000}, {0xc0000000, 0xc000, 0xc000000000000000}, /* 2 */
+        {0x40800000, 0x4400, 0x4010000000000000}, {0xc0800000, 0xc400, 0xc010000000000000}, /* 4 */
+        {0x3e22f983, 0x3118, 0x3fc45f306dc9c882}};                                          /* 1 / (2 pi) */
+    if (op->type != SIM_T_MATRIX || r->td == F32 || r->td == I32) return op->value;
+    for (size_t i = 0; i < sizeof t / sizeof t[0]; i++)
+        if ((uint32_t)op->value == t[i].f32)
+            return r->td == F64 ? t[i].f64 : r->td == F16 ? t[i].f16 : t[i].f32 >> 16;
+    return r->td == F64 ? (uint64_t)(int64_t)(int32_t)op->value : op->value;
+}
+
 static void c_modifiers(float *x, size_t n, const sim_operand *op) {
     if (op->neg_hi)
         for (size_t i = 0; i < n; i++) x[i] = fabsf(x[i]);
@@ -354,7 +370,7 @@ static const sim_uop *run_matrix(sim_wave *w, const sim_uop *u) {
         uint32_t fill[16];
         sim_mx_strips one = {{0}, {0}, {0}};
         if (constant) {
-            for (unsigned i = 0; i < 16; i++) fill[i] = (uint32_t)c_op->value & 0xffff;
+            for (unsigned i = 0; i < 16; i++) fill[i] = (uint32_t)constant_c(r, c_op) & 0xffff;
             for (unsigned i = 0; i < 16; i++) kern->unpack(tile + i * 16, fill, &one, 1, 16, &uc);
         } else kern->unpack(tile, c, half, 16, 16, &uc);
         if (!sparse) c_modifiers(tile, 256, c_op);
@@ -403,6 +419,7 @@ static const sim_uop *run_f64(sim_wave *w, const sim_uop *u) {
     const uint32_t *ra = SIM_ROW(w, u->s[0]), *rb = SIM_ROW(w, u->s[1]);
     const uint32_t *rc = c_op->kind == SIM_K_VGPR ? SIM_ROW(w, u->s[2]) : NULL;
     uint32_t *d = SIM_ROW(w, u->d), constant[2 * 64];
+    uint64_t c_value = constant_c(r, c_op);
     double a[64], b[64], c[256];
     unsigned old = plain_rounding();
     for (unsigned q = 0; q < r->k; q++)
@@ -411,8 +428,8 @@ static const sim_uop *run_f64(sim_wave *w, const sim_uop *u) {
             b[q * span + o] = double_at(rb + p->b->off[q] + o, lanes, neg & 2);
         }
     for (unsigned l = 0; l < lanes; l++) {
-        constant[l] = (uint32_t)c_op->value;
-        constant[lanes + l] = (uint32_t)(c_op->value >> 32);
+        constant[l] = (uint32_t)c_value;
+        constant[lanes + l] = (uint32_t)(c_value >> 32);
     }
     for (unsigned s = 0; s < (unsigned)r->m * r->b; s++)
         for (unsigned j = 0; j < r->n; j++)

@@ -461,6 +461,10 @@ static void setup(const op *o, const mods *m, sim_inst *inst, sim_uop *u, int le
     if (m->constant) {
         inst->src[2].kind = SIM_K_CONST;
         inst->src[2].value = encode(o->d, m->c_value, o->isa);
+        if (below(2)) { /* as a decoder that does not know the matrix's type: f32, or 32 bits */
+            inst->src[2].type = SIM_T_MATRIX;
+            inst->src[2].value = encode(is_int(o) ? I32 : F32, m->c_value, o->isa);
+        }
     }
     for (int i = 0; i < 2; i++) {
         inst->scale[i].kind = SIM_K_VGPR;
@@ -720,6 +724,7 @@ static void test_special_values(void **state) {
         w.lanes = 64;
         w.isa = SIM_GFX950;
         for (unsigned l = 0; l < 64; l++) regs[ROW_SCALE * 64 + l] = 254, regs[(ROW_SCALE + 1) * 64 + l] = 2;
+        for (unsigned l = 16; l < 32; l++) regs[ROW_SCALE * 64 + l] = 100;
         regs[ROW_SCALE * 64 + 3] = 255;        /* row 3, k 0..31 */
         regs[(ROW_SCALE + 1) * 64 + 20] = 255; /* column 4, k 32..63 */
         for (unsigned i = 0; i < 16; i++) {
