@@ -10,6 +10,7 @@ typedef struct sim_graph_mem {
     sim_device *dev;
     uint64_t addr, bytes;
     bool live; /* allocated by a launch and not yet freed */
+    struct sim_graph_mem *next;
 } sim_graph_mem;
 
 struct hipGraphNode {
@@ -36,7 +37,6 @@ struct ihipGraph {
 struct hipGraphExec {
     struct ihipGraph *graph;     /* a copy, in topological order */
     unsigned long long flags;
-    sim_device *dev;
 };
 
 struct sim_capture {
@@ -65,12 +65,16 @@ void sim_graph_free(struct ihipGraph *g);
 hipError_t sim_graph_copy(const struct ihipGraph *g, struct ihipGraph **out);
 /* Adds a node; takes op, also on failure. */
 hipError_t sim_graph_add(struct ihipGraph *g, const hipGraphNode_t *deps, size_t n_deps, sim_op *op, hipGraphNode_t *out);
+void sim_users_release(struct ihipGraph *g);
+hipError_t sim_users_share(const struct ihipGraph *from, struct ihipGraph *to);
 bool sim_graph_has(const struct ihipGraph *g, const struct hipGraphNode *n);
 /* Nodes in an order that keeps every dependency; false: there is a cycle. order has room for n_nodes. */
 bool sim_graph_order(const struct ihipGraph *g, struct hipGraphNode **order);
 /* Steps of a launch of g in order. */
 hipError_t sim_graph_run_make(const struct ihipGraph *g, sim_stream *s, bool top, sim_graph_run **out);
 void sim_graph_run_free(sim_graph_run *run);
+/* Memory for an allocation node, at an address that stays; lock not held. */
+hipError_t sim_graph_mem_new(sim_device *d, uint64_t bytes, sim_graph_mem **out);
 void sim_graph_mem_unref(sim_graph_mem *m);
 /* The graph allocation at addr, or NULL. */
 sim_graph_mem *sim_graph_mem_find(uint64_t addr);
