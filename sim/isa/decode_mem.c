@@ -20,9 +20,9 @@ void sim_decode_ds(sim_decoder *d, sim_inst *x) {
     bool acc = has_acc_bit(d) && SIM_BITS(w, 25, 25);
     x->gds = d->gen == 9 ? SIM_BITS(w, 16, 16) : d->gen < 12 && SIM_BITS(w, 17, 17);
     x->offset_imm = (int32_t)(w & 0xffff);
-    /* ds_read2_b32 and alike: two addresses, an offset each. */
-    const char *two = strchr(x->mnemonic, '2');
-    if (two && two[-1] != '_' && (two[1] == '_' || two[1] == 's') && two[-1] >= 'a' && !strstr(x->mnemonic, "src2")) {
+    x->two_offsets = strstr(x->mnemonic, "read2") || strstr(x->mnemonic, "write2") || strstr(x->mnemonic, "xchg2") ||
+                     strstr(x->mnemonic, "_2addr");
+    if (x->two_offsets) {
         x->offset_imm = (int32_t)(w & 0xff);
         x->offset1 = (uint8_t)SIM_BITS(w, 15, 8);
     }

@@ -260,7 +260,6 @@ void sim_decode_vinterp(sim_decoder *d, sim_inst *x) {
     x->dst = sim_make_vgpr(d, &e->op[0], w & 255);
     long_sources(d, x, e);
     for (int i = 0; i < 3; i++) {
-        if (x->src[i].kind != SIM_K_VGPR) d->bad = true;
         x->src[i].neg = w1 >> (29 + i) & 1;
         x->src[i].hi = w >> (11 + i) & 1;
     }

@@ -103,6 +103,7 @@ typedef struct sim_inst {
     uint8_t n_vaddr;
     int32_t offset_imm;    /* immediate offset, sign-extended where the format says so */
     uint8_t offset1;       /* DS */
+    bool two_offsets;      /* DS: two addresses, offset_imm and offset1 in units of the data (times 64 for st64) */
     int32_t simm16;        /* SOPK, SOPP (sign-extended) */
 
     bool clamp;

@@ -80,6 +80,7 @@ class Manual:
 
     def __init__(self, path):
         self.sections, key, lines = {}, None, []
+        self.fallback = None  # where an instruction called by name is looked up when this text has it not
         for line in open(path, encoding="utf-8"):
             if line.startswith("## "):
                 self._close(key, lines)
@@ -163,6 +164,8 @@ class Parser:
                 if name == "S":
                     m.vars[name] = [m.regs["S0"], m.regs["S1"], m.regs["S2"]]  # the sources, numbered
                     return
+                if name in m.regs:
+                    return  # a field of the instruction: it has its value
                 m.vars[name] = [zero(k, w) for _ in range(count)] if count else zero(k, w)
             return declare
         if x == "if":
@@ -585,7 +588,7 @@ def access(e, a):
         def part(m):
             v, hi, lo = e(m), x(m).n, y(m).n
             if isinstance(v, Memory):
-                raise EvalError("slice of memory")
+                v = vb(hi + 1, m.load(v.at, (hi + 8) // 8))
             if hi >= lo:
                 return vb(hi - lo + 1, v.bits() >> lo)
             n = 0
@@ -639,10 +642,14 @@ def store(m, p, v):
         i = 1
     elif name in ("MEM", "LDS"):
         at = acc[0][1](m).n
-        width = place_width(p)
+        if acc[1][0] == "slice":
+            hi, lo = acc[1][1](m).n, acc[1][2](m).n
+            v = fit(m, v, acc[2]) if len(acc) > 2 else v
+            m.store(at + lo // 8, (hi - lo + 1) // 8, v.n & ((1 << (hi - lo + 1)) - 1))
+            return
         if len(acc) > 2:
             raise EvalError("part of a memory location")
-        m.store(at, width // 8, fit(m, v, acc[1]).bits())
+        m.store(at, place_width(p) // 8, fit(m, v, acc[1]).bits())
         return
     elif isinstance(m.vars.get(name), list):
         items, n = m.vars[name], acc[0][1](m).n
@@ -712,7 +719,7 @@ def binary(m, op, a, b):
     if a.k == "X" or b.k == "X":
         raise EvalError("special in integer arithmetic")
     if op in ("<<", ">>"):
-        w = 32 if a.k == "L" else a.w
+        w = 32 if a.k == "L" or a.k == "B" and a.w < 32 else a.w
         k = "I" if a.k == "L" else a.k
         n = b.n
         if n < 0:
@@ -735,6 +742,8 @@ def binary(m, op, a, b):
         k, w = b.k, b.w
     elif b.k == "L":
         k, w = a.k, a.w
+    elif a.k == "B" and b.k == "B" and max(a.w, b.w) < 32 and op in "+-*":
+        k, w = "U", 32  # parts of a register without a type: the sum of bytes is not a byte
     elif a.w == b.w:
         k, w = (a.k if a.k == b.k else "U" if "U" in (a.k, b.k) else a.k), a.w
     else:
@@ -751,7 +760,9 @@ def binary(m, op, a, b):
     elif op == "*":
         r = x * y
     elif op == "%":
-        r = x % y
+        r = x - y * (abs(x) // abs(y)) * (1 if (x < 0) == (y < 0) else -1)
+    elif op == "/":
+        r = abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1)
     else:
         raise EvalError("integer " + op)
     if m.wide:
@@ -974,7 +985,7 @@ def log2(x):
 def exp2(x):
     if x == -math.inf:
         return 0.0
-    if x > 2000:
+    if x > 1023.9:
         return math.inf
     return 2.0 ** x if x > -1100 else 0.0
 
@@ -1169,13 +1180,14 @@ class Machine:
     def call_instruction(self, name, args):
         """v_min_f32(a, b): that instruction's own text, run on the arguments."""
         key = name.upper()
-        for fmt, nm in ((f, key + s) for f in ("VOP2", "VOP3", "VOP1", "VOP3P") for s in ("", "_E32", "_E64")):
-            if (fmt, nm) in self.manual.sections:
+        for manual, fmt, nm in ((m, f, key + s) for m in (self.manual, self.manual.fallback) if m
+                                for f in ("VOP2", "VOP3", "VOP1", "VOP3P") for s in ("", "_E32", "_E64")):
+            if (fmt, nm) in manual.sections:
                 break
         else:
             raise EvalError("no text of %s" % name)
         if (fmt, nm) not in self.cache:
-            self.cache[fmt, nm] = Parser(self.manual.sections[fmt, nm]).program()
+            self.cache[fmt, nm] = Parser(manual.sections[fmt, nm]).program()
         saved = self.regs, self.vars, self.functions
         self.regs = {"S%d" % i: vb(max(a.w, 32), a.bits()) for i, a in enumerate(args)}
         self.regs["D0"] = vb(max(32, args[0].w), 0)

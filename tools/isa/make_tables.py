@@ -430,6 +430,8 @@ def write(out_dir, rows_of):
 def main():
     desc = descriptions(sys.argv[1])
     found = {isa: probe.probe(isa) for isa in ISAS}
+    # gfx1100 runs gfx1150's scalar floats where they were tried on hardware, though LLVM does not know them there.
+    found["GFX1100"] = {**found["GFX1150"], **found["GFX1100"]}
     rows_of = {isa: described_rows(isa, found[isa], desc) for isa in ISAS if isa in ARCH}
     cdna, rdna3 = by_name(rows_of["GFX942"], rows_of["GFX950"]), by_name(rows_of["GFX1150"])
     for isa in ("GFX906", "GFX908", "GFX90A"):

@@ -16,6 +16,7 @@ import llvm
 import number as N
 import operands as O
 import variants
+import variants_mem
 
 FAMILIES = {
     "gfx9": ("cdna", ("rdna3",), ["gfx906", "gfx908", "gfx90a", "gfx942", "gfx950"], 64),
@@ -69,6 +70,7 @@ def main():
     args = ap.parse_args()
     table = read_table(args.table)
     manuals = {a: E.Manual(os.path.join(args.texts, a + ".txt")) for a in ("rdna3", "rdna4", "cdna")}
+    manuals["cdna"].fallback = manuals["rdna4"]  # gfx950 calls minimum and maximum by names only that text has
     for family in args.family or FAMILIES:
         make_family(family, manuals, table, args)
 
@@ -81,7 +83,7 @@ def make_family(family, manuals, table, args):
         for key, text in list(manuals[arch].sections.items()):
             fmt, name = key
             base = variants.mnemonic(family, name)
-            if (fmt, base) in seen or not variants.wanted(fmt, name) or not re.search(args.only, name):
+            if (fmt, base) in seen or not (variants.wanted(fmt, name) or variants_mem.wanted(fmt, name)) or not re.search(args.only, name):
                 continue
             ops = table[arch].get(key)
             if ops is None:
@@ -97,7 +99,11 @@ def make_family(family, manuals, table, args):
             continue
         rng = random.Random("%s %s" % (fmt, base))
         for w in ((wave,) if family == "gfx9" else (32, 64)):
-            for s in variants.variants(family, fmt, name, base, ops, w, rng, base in short):
+            if fmt in variants_mem.FORMATS:
+                found = variants_mem.variants(family, fmt, name, base, ops, w, rng)
+            else:
+                found = variants.variants(family, fmt, name, base, ops, w, rng, base in short)
+            for s in found:
                 s.arch, s.fmt, s.name, s.base, s.ops, s.wave = arch, fmt, name, base, ops, w
                 specs.append(s)
     for target in targets:
@@ -113,6 +119,15 @@ def make_family(family, manuals, table, args):
             for s, t, code in zip(owner, lines, assemble(target, w, lines)):
                 if code and target not in s.code:
                     s.code[target] = (code, t)
+    # a name from another text may be a second spelling of an instruction that is here already
+    codes = {c for s in specs if s.arch == primary for c in ((t, x[0]) for t, x in s.code.items())}
+    alias = set()
+    for s in specs:
+        if s.arch != primary and any((t, x[0]) in codes for t, x in s.code.items()):
+            alias.add((s.fmt, s.base))
+    for k in alias:
+        left[k] = "another spelling of an instruction that has vectors"
+    specs = [s for s in specs if (s.fmt, s.base) not in alias]
     known = {}
     for s in specs:
         known[s.fmt, s.base] = known.get((s.fmt, s.base), False) or bool(s.code)
@@ -129,7 +144,7 @@ def make_family(family, manuals, table, args):
         for (code, fp8), tt in kinds.items():
             key = (s.arch, fp8)
             try:
-                line = variants.evaluate(family, manuals[s.arch], fp8 or "ocp", s, tt[0][1], code, pools)
+                line = (variants_mem if s.fmt in variants_mem.FORMATS else variants).evaluate(family, manuals[s.arch], fp8 or "ocp", s, tt[0][1], code, pools)
             except E.EvalError as e:
                 left.setdefault((s.fmt, s.base), "not evaluated: %s" % e)
                 continue

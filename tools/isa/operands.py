@@ -27,7 +27,7 @@ BF16 = [0x0000, 0x8000, 0x3F80, 0xBF80, 0x4000, 0x3F00, 0x3FC0, 0x4020, 0x0001, 
 
 class Pools:
     """Kinds: f32 f64 u32 u64 h (two f16) w (two 16-bit integers) bh (two bf16), and restricted ones; width in hex digits."""
-    DIGITS = {"f64": 16, "u64": 16, "df64": 16, "q128": 32}
+    DIGITS = {"f64": 16, "u64": 16, "df64": 16, "nearf64": 16, "q128": 32}
 
     def __init__(self, family):
         self.family, self.made, self.order = family, {}, []
@@ -45,9 +45,24 @@ class Pools:
             d = self.DIGITS.get(kind, 8)
             yield name, "".join("%0*x" % (d, v) for v in self.made[name])
 
+    def add_list(self, name, values):
+        """A pool of one vector's own."""
+        if name not in self.made:
+            self.made[name] = values
+            self.order.append(name)
+        return name
+
     def make(self, name):
         kind, pos, var = name.split(".")
         rng = random.Random("pool " + name)
+        if kind == "mem":
+            return self.memory(pos, rng)
+        if kind == "al":  # addresses to load from
+            return [rng.randrange(0, 1024 // int(pos)) * int(pos) for _ in range(64)]
+        if kind == "ap":  # addresses apart
+            slots = list(range(64))
+            rng.shuffle(slots)
+            return [x * int(pos) for x in slots]
         base = getattr(self, "kind_" + kind)
         first = self.listed(kind)
         if not first:
@@ -106,6 +121,16 @@ class Pools:
         a = r.choice(BF16) if r.random() < 0.5 else N.from_float(N.BF16, r.choice([1, -1]) * 2.0 ** r.uniform(-5, 6))
         b = r.choice(BF16) if r.random() < 0.5 else N.from_float(N.BF16, r.choice([1, -1]) * 2.0 ** r.uniform(-5, 6))
         return a | b << 16
+
+    def memory(self, kind, r):
+        """512 dwords of a kind."""
+        if kind == "memd":
+            return [d for _ in range(256) for x in [self.kind_nearf64(r)] for d in (x & 0xFFFFFFFF, x >> 32)]
+        one = {"memu": self.kind_u32, "memf": self.kind_near, "memh": self.kind_hs, "memb": self.kind_bs}[kind]
+        return [one(r) for _ in range(512)]
+
+    def kind_nearf64(self, r):
+        return N.from_float(N.F64, r.choice([1, -1]) * r.randint(1, 255) * 2.0 ** r.randint(-4, 4))
 
     # numbers whose sums and products come out denormal, or that are denormal
     def kind_df32(self, r):

@@ -1,4 +1,5 @@
 """Which forms of an instruction are tried, with which operands, and what they must give."""
+import math
 import re
 
 import eval as E
@@ -72,6 +73,15 @@ OVERRIDE = {  # texts whose formula rounds where the instruction does not; the w
     "FREXP_EXP_I32_F32": "D0.i32 = frexp_exp(S0.f32)", "FREXP_EXP_I32_F64": "D0.i32 = frexp_exp(S0.f64)",
     "FREXP_EXP_I16_F16": "D0.i16 = frexp_exp(S0.f16)", "LDEXP_F32": "D0.f32 = ldexp(S0.f32, S1.i32)",
     "LDEXP_F64": "D0.f64 = ldexp(S0.f64, S1.i32)", "LDEXP_F16": "D0.f16 = ldexp(S0.f16, S1.i16)",
+    # the texts say sin(x * 2 pi) with a rounded product; the words say the sine of x turns
+    "SIN_F32": "D0.f32 = sin_turns(S0.f32)", "COS_F32": "D0.f32 = cos_turns(S0.f32)",
+    "SIN_F16": "D0.f16 = sin_turns(S0.f16)", "COS_F16": "D0.f16 = cos_turns(S0.f16)",
+    # div_scale scales by 2^64 (2^128): what undoes it is that power, up or down by the size of the numerator; the 2^32 of the
+    # text would not
+    "DIV_FMAS_F32": "if VCC.u64[laneId] then D0.f32 = exponent(S2.f32) > 127 ? ldexp(fma(S0.f32, S1.f32, S2.f32), 64) : "
+                    "ldexp(fma(S0.f32, S1.f32, S2.f32), -64) else D0.f32 = fma(S0.f32, S1.f32, S2.f32) endif",
+    "DIV_FMAS_F64": "if VCC.u64[laneId] then D0.f64 = exponent(S2.f64) > 1023 ? ldexp(fma(S0.f64, S1.f64, S2.f64), 128) : "
+                    "ldexp(fma(S0.f64, S1.f64, S2.f64), -128) else D0.f64 = fma(S0.f64, S1.f64, S2.f64) endif",
     "CVT_OFF_F32_I4": "D0.f32 = i32_to_f32(i4_to_i32(S0[3 : 0].i4)) * 0.0625F",
 }
 
@@ -84,6 +94,23 @@ def fn_frexp_exp(m, a):
     return E.vi(32, man.bit_length() + e)
 
 
+def turns(f):
+    def g(m, a):
+        x = N.to_float(a.f, a.n)
+        if math.isnan(x) or math.isinf(x):
+            return m.made(a.f, a.f.qnan)
+        m.approximate = True
+        x = math.fmod(x, 1.0)
+        eighths = x * 8
+        r = f(2 * math.pi * x)
+        if eighths == int(eighths) and int(eighths) % 2 == 0:
+            r = float(round(r))  # whole quarters are exact
+        return m.made(a.f, N.from_float(a.f, r))
+    return g
+
+
+E.FUNCTIONS["sin_turns"] = turns(math.sin)
+E.FUNCTIONS["cos_turns"] = turns(math.cos)
 E.FUNCTIONS["rndne"] = E.fn_round("rndne")
 E.FUNCTIONS["frexp_exp"] = fn_frexp_exp
 
@@ -210,7 +237,7 @@ def valu_variants(family, fmt, name, base, ops, wave, rng, lean):
     floats = [i for i, o in enumerate(src) if o[1] in FLOATS]
     float_dst = vdst is not None and vdst[1] in FLOATS
     if wave != native:
-        plain.exec_seed = 2
+        plain.exec_seed = None if "PERMLANE" in name else 2
         return out
     if wave == 32 and not CROSS.search(name) and not lean:
         add({"var": 1})
@@ -219,6 +246,11 @@ def valu_variants(family, fmt, name, base, ops, wave, rng, lean):
             add({"var": v, "same": 1 + v % 2})
         return out
     add({"var": 2, "exec_seed": 1, "scalar": True})
+    if re.search("PERMLANEX?16_", name) and "SWAP" not in name:
+        for x in out:
+            x.exec_seed = None  # the texts say nothing of sources that are off ...
+        add({"var": 2, "exec_seed": 1, "raw_opsel": 1})  # ... and op_sel[0] fetches them
+        add({"var": 3, "exec_seed": 2, "raw_opsel": 1})
     if CROSS.search(name):
         return [x for x in out if x]
     if not lean:
@@ -232,7 +264,8 @@ def valu_variants(family, fmt, name, base, ops, wave, rng, lean):
             if "IU" in name:
                 add({"var": 2, "neg_lo": 3})
                 add({"var": 2, "neg_lo": 1})
-            add({"var": 3, "clamp": True})
+            if "MUL_LO" not in name:
+                add({"var": 3, "clamp": True})
         if "MOV_B32" in name:
             add({"var": 1, "opsel": 1, "opsel_hi": 7})
             add({"var": 1, "opsel": 2, "opsel_hi": 7})
@@ -248,7 +281,7 @@ def valu_variants(family, fmt, name, base, ops, wave, rng, lean):
         if float_dst:
             add({"var": 0, "clamp": True})
             add({"var": 3, "omod": rng.randint(1, 3)})
-        elif vdst is not None and vdst[1] in ("U32", "I32", "U16", "I16") and "CMP" not in name and not floats:
+        elif "MUL" not in name and vdst is not None and vdst[1] in ("U32", "I32", "U16", "I16") and "CMP" not in name and not floats:
             add({"var": 0, "clamp": True})
         if any(o[2] == 16 for o in src) or vdst is not None and vdst[2] == 16:
             add({"var": 1, "half": rng.randint(1, 7)})
@@ -434,7 +467,8 @@ def valu_spec(family, fmt, name, base, ops, wave, rng, k):
     if s.bitop:
         tail += " bitop3:0x%x" % s.bitop
     if s.raw_opsel:
-        tail += " op_sel:[%s]" % ",".join(str(s.raw_opsel >> i & 1) for i in list(range(n)) + [3])
+        bits = [0, 1] if "PERMLANE" in name else list(range(n)) + [3]
+        tail += " op_sel:[%s]" % ",".join(str(s.raw_opsel >> i & 1) for i in bits)
     if s.half and family in ("gfx9", "gfx10"):
         tail += " op_sel:[%s]" % ",".join(str(s.half >> i & 1) for i in list(range(n)) + [3])
     if s.clamp:
@@ -790,7 +824,7 @@ def evaluate_valu(family, manual, fp8, s, text, code, pools):
         give(s.dst[1] + d, "%s.%d.%d" % (kind, 4 + d % 2, s.var), 1)
     prog = program(manual, (s.fmt, s.name), s.name)
     wave_level = re.search(r"VGPR\[(?!laneId)", manual.sections[s.fmt, s.name]) is not None
-    flush = s.mode & 0xF0 == 0 and not s.omod
+    flush = s.mode & 0xF0 == 0
     ctx = Context(family, manual, fp8, s, src, vdst, rows, sregs, vcc, prog, wave, flush, half_text)
     if wave_level:
         return ctx.run_wave(exec_mask, code, ins)
@@ -1000,6 +1034,10 @@ class Context:
             m.fixed.add("D")
             m.regs["D"] = m.regs["D0"]
         self.prog(m)
+        if "RCP" in s.name:
+            m.approximate = True
+        if re.search("FREXP_MANT|DIV_FIXUP", s.name):
+            m.loose_nan = True  # whether a signalling NaN that passes is quieted is not said
         if "BITOP3" in s.name:
             m.regs["D0"] = m.regs["D"]
         if m.doubtful or self.doubtful(values, m):
@@ -1013,6 +1051,13 @@ class Context:
         if m.vgpr_written:
             d = m.vgpr[s.dst[1]][lane]
         kind, bits = self.vdst[1], self.vdst[2]
+        if "MIXHI" in s.name:
+            hi = d >> 16
+            if s.clamp:
+                hi = clamp_float(N.F16, hi)
+            return {"d": (d & 0xFFFF) | hi << 16}
+        if s.clamp and "_CO_" in s.name:
+            d = self.carry_exact(values, m, lane)
         if self.float_dst():
             f, n = element_formats(kind)
             low = d & ((1 << f.width * n) - 1)
@@ -1036,6 +1081,15 @@ class Context:
             else:
                 out["c"] = m.regs["VCC"].bits() >> lane & 1
         return out
+
+    def carry_exact(self, values, m, lane):
+        """Additions with carry keep a wider sum than they return: what clamp sees."""
+        a, b = values[0], values[1]
+        c = 0
+        if len(values) > 2:
+            c = (self.sregs[MASK_S] | self.sregs[MASK_S + 1] << 32) >> lane & 1
+        n = a + b + c if "ADD" in self.s.name else b - a - c if "SUBREV" in self.s.name or "BREV" in self.s.name else a - b - c
+        return E.saturate(n, 0, 0xFFFFFFFF)
 
     def narrow(self, old, d):
         """Where a 16-bit result goes and what stays of the register."""
@@ -1098,11 +1152,14 @@ class Context:
         if "DIV_FMAS" in name:
             f = FLOATS[kinds[0]]
             r = N.fma(f, values[0], values[1], values[2])
-            return f.is_denormal(r)
+            d = m.regs["D0"].bits() & ((1 << f.width) - 1)
+            return f.is_denormal(r) or f.is_denormal(d)
         if "DIV_SCALE" in name:
             f = FLOATS[kinds[0]]
             if any(f.is_nan(v) or f.is_inf(v) or f.is_denormal(v) for v in values):
                 return True
+            if not f.is_zero(values[1]) and not f.is_zero(values[2]) and f.is_zero(N.div(f, values[2], values[1])):
+                return True  # is a quotient that underflows to zero denormal?
             if not f.is_zero(values[1]) and f.is_denormal(N.div(f, N.from_float(f, 1.0), values[1])) and f is N.F32:
                 return True
             return values[0] != values[1] and values[0] != values[2]
