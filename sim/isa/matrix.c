@@ -53,7 +53,7 @@ typedef struct plan {
     const sim_mx_strips *a, *b, *d;
     const sim_mx_strips *narrow[2]; /* F8F6F4: 6 and 4 bits */
     const sim_mx_strips *d_hi;      /* 16-bit results in the upper halves */
-    uint8_t lanes, span, b_regs, d_regs;
+    uint8_t lanes, span, a_regs, b_regs, d_regs;
 } plan;
 
 static plan plans[N_ROWS][2];
@@ -165,6 +165,7 @@ static void build(void) {
                 }
             }
             if (!usable) return;
+            p->a_regs = (uint8_t)regs_of(p->a, stored, lanes, type_bits[r->ta]);
             p->b_regs = (uint8_t)regs_of(p->b, r->k, lanes, type_bits[r->tb]);
             p->d_regs = (uint8_t)regs_of(p->d, n_d, lanes, d_bits);
         }
@@ -467,6 +468,16 @@ bool sim_mx_prepare(sim_isa isa, unsigned lanes, const sim_inst *inst, int level
     return false;
 }
 
+void sim_mx_registers(const sim_uop *u, unsigned out_n[4]) {
+    static const uint8_t f8f6f4[8] = {8, 8, 6, 6, 4, 8, 8, 8};
+    const plan *p = u->core;
+    bool mixed = p->row->ta == F8F6F4;
+    out_n[0] = mixed ? f8f6f4[u->inst->cbsz & 7] : p->a_regs;
+    out_n[1] = mixed ? f8f6f4[u->inst->blgp & 7] : p->b_regs;
+    out_n[2] = p->row->flags & SIM_MX_SPARSE ? 1 : p->d_regs;
+    out_n[3] = p->d_regs;
+}
+
 static const sim_uop *run_acc_move(sim_wave *w, const sim_uop *u) {
     uint32_t tmp[SIM_MAX_LANES];
     const uint32_t *s = sim_src_rows(w, u, 0, 1, tmp);
@@ -490,9 +501,12 @@ sim_bound sim_bind_matrix(sim_binder *b, const sim_inst *inst, sim_uop *out_u) {
     }
     if (!strstr(inst->meaning, "MFMA") && !strstr(inst->meaning, "MMA")) return SIM_BOUND_NO;
     if (!sim_mx_prepare(sim_bind_isa(b), sim_bind_lanes(b), inst, sim_host_level(), out_u)) return SIM_BOUND_NO;
-    if (inst->dst.kind != SIM_K_VGPR) return SIM_BOUND_NO;
+    unsigned n[4];
+    sim_mx_registers(out_u, n);
+    if (inst->dst.kind != SIM_K_VGPR || inst->dst.n_dwords < n[3]) return SIM_BOUND_NO;
     for (int i = 0; i < 3; i++) {
         const sim_operand *op = &inst->src[i];
+        if (op->kind == SIM_K_VGPR && op->n_dwords < n[i]) return SIM_BOUND_NO;
         out_u->sk[i] = op->kind == SIM_K_VGPR ? SIM_SRC_ROW : SIM_SRC_NONE;
         if (op->kind == SIM_K_VGPR) out_u->s[i] = sim_bind_row(b, op->reg);
         else if (i < 2 || op->kind != SIM_K_CONST) return SIM_BOUND_NO;

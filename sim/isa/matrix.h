@@ -72,4 +72,7 @@ extern const sim_mx_kernels sim_mx_kernels_avx2, sim_mx_kernels_avx512;
  * level: as sim_host_level(). False: no such instruction on this target, or not in this wave size. */
 bool sim_mx_prepare(sim_isa isa, unsigned lanes, const sim_inst *inst, int level, sim_uop *u);
 
+/* Rows that a prepared uop reads at s[0..2] and writes at d. */
+void sim_mx_registers(const sim_uop *u, unsigned out_n[4]);
+
 #endif
