@@ -7,8 +7,9 @@
  * Order of float sums. f32, xf32 and f64: a chain of fused multiply-adds over ascending k. 16-bit floats on gfx908 and
  * gfx90a: products of four k (two, for the bf16 forms without _1k) are added in pairs, then to the accumulator. Both orders
  * are those that Xie et al., "MMA-Sim" (arXiv:2511.10909), measured on silicon. Later hardware sums several products with
- * truncation before it rounds, in ways partly unpublished; here that is a chain in f32, a scaled form's block of 32 by
- * itself before it is scaled and added. Results of 16 bits are summed in f32 and rounded once. */
+ * truncation before it rounds, in ways partly unpublished, and users found gfx1151 not even exact where f32 would be (terms
+ * of unlike sign); here all that is a chain in f32, a scaled form's block of 32 by itself before it is scaled and added.
+ * Results of 16 bits are summed in f32 and rounded once. What is claimed of it is in the list of meanings. */
 #include "isa/matrix.h"
 
 #include "exec/bind.h"
@@ -403,14 +404,6 @@ static const sim_uop *run_matrix(sim_wave *w, const sim_uop *u) {
     return u + 1;
 }
 
-static double double_at(const uint32_t *row, unsigned lanes, bool negate) {
-    uint64_t x = row[0] | (uint64_t)row[lanes] << 32;
-    if (negate) x ^= (uint64_t)1 << 63;
-    double f;
-    memcpy(&f, &x, 8);
-    return f;
-}
-
 /* f64. BLGP negates A, B and C on gfx942 and later; gfx90a has none. */
 static const sim_uop *run_f64(sim_wave *w, const sim_uop *u) {
     const plan *p = u->core;
@@ -419,31 +412,27 @@ static const sim_uop *run_f64(sim_wave *w, const sim_uop *u) {
     unsigned neg = w->isa == SIM_GFX90A ? 0 : u->inst->blgp, lanes = p->lanes, span = p->span;
     const uint32_t *ra = SIM_ROW(w, u->s[0]), *rb = SIM_ROW(w, u->s[1]);
     const uint32_t *rc = c_op->kind == SIM_K_VGPR ? SIM_ROW(w, u->s[2]) : NULL;
-    uint32_t *d = SIM_ROW(w, u->d), constant[2 * 64];
-    uint64_t c_value = constant_c(r, c_op);
-    double a[64], b[64], c[256];
-    unsigned old = plain_rounding();
-    for (unsigned q = 0; q < r->k; q++)
-        for (unsigned o = 0; o < span; o++) {
-            a[q * span + o] = double_at(ra + p->a->off[q] + o, lanes, neg & 1);
-            b[q * span + o] = double_at(rb + p->b->off[q] + o, lanes, neg & 2);
-        }
-    for (unsigned l = 0; l < lanes; l++) {
-        constant[l] = (uint32_t)c_value;
-        constant[lanes + l] = (uint32_t)(c_value >> 32);
+    uint32_t *d = SIM_ROW(w, u->d), constant[2 * 16];
+    const sim_mx_kernels *kern = kernels(u->aux[0]);
+    double a[64] __attribute__((aligned(64))), b[64] __attribute__((aligned(64))), c[256] __attribute__((aligned(64)));
+    unsigned old = plain_rounding(), strips = (unsigned)r->m * r->b;
+    for (unsigned q = 0; q < r->k; q++) {
+        const uint32_t *x = ra + p->a->off[q], *y = rb + p->b->off[q];
+        kern->load64(a + q * span, x, x + lanes, span, neg & 1);
+        kern->load64(b + q * span, y, y + lanes, span, neg & 2);
     }
-    for (unsigned s = 0; s < (unsigned)r->m * r->b; s++)
-        for (unsigned j = 0; j < r->n; j++)
-            c[s * r->n + j] = double_at(rc ? rc + p->d->off[s] + j : constant, lanes, neg & 4);
+    uint64_t c_value = constant_c(r, c_op);
+    for (unsigned l = 0; l < 16; l++) {
+        constant[l] = (uint32_t)c_value;
+        constant[16 + l] = (uint32_t)(c_value >> 32);
+    }
+    for (unsigned s = 0; s < strips; s++) {
+        const uint32_t *x = rc ? rc + p->d->off[s] : constant;
+        kern->load64(c + s * r->n, x, x + (rc ? lanes : 16), r->n, neg & 4);
+    }
     for (unsigned i = 0; i < r->b; i++)
-        kernels(u->aux[0])->chain64(c + i * r->m * r->n, a + i * r->m, b + i * r->n, span, r->m, r->n, r->k);
-    for (unsigned s = 0; s < (unsigned)r->m * r->b; s++)
-        for (unsigned j = 0; j < r->n; j++) {
-            uint64_t x;
-            memcpy(&x, &c[s * r->n + j], 8);
-            d[p->d->off[s] + j] = (uint32_t)x;
-            d[p->d->off[s] + j + lanes] = (uint32_t)(x >> 32);
-        }
+        kern->chain64(c + i * r->m * r->n, a + i * r->m, b + i * r->n, span, r->m, r->n, r->k);
+    for (unsigned s = 0; s < strips; s++) kern->store64(d + p->d->off[s], d + p->d->off[s] + lanes, c + s * r->n, r->n);
     restore_rounding(old);
     return u + 1;
 }

@@ -60,6 +60,9 @@ typedef struct sim_mx_kernels {
     void (*add_int)(uint32_t *d, const uint16_t *off, const float *tile, unsigned strips, unsigned width, bool clamp);
     /* acc[i * n + j] = fma over k of a[k * lda + i], b[k * lda + j]. */
     void (*chain64)(double *acc, const double *a, const double *b, unsigned lda, unsigned m, unsigned n, unsigned k);
+    /* n doubles from and to the low and the high halves in two rows. */
+    void (*load64)(double *dst, const uint32_t *lo, const uint32_t *hi, unsigned n, bool negate);
+    void (*store64)(uint32_t *lo, uint32_t *hi, const double *src, unsigned n);
 } sim_mx_kernels;
 
 extern const sim_mx_kernels sim_mx_kernels_generic;

@@ -299,10 +299,73 @@ static void add_int(uint32_t *d, const uint16_t *off, const float *tile, unsigne
         }
 }
 
-static void chain64(double *acc, const double *a, const double *b, unsigned lda, unsigned m, unsigned n, unsigned k) {
-    for (unsigned i = 0; i < m; i++)
-        for (unsigned q = 0; q < k; q++)
-            for (unsigned j = 0; j < n; j++) acc[i * n + j] = fma(a[q * lda + i], b[q * lda + j], acc[i * n + j]);
+/* f64: half as many to a vector. */
+#define MX_D (MX_W / 2)
+typedef double vd __attribute__((vector_size(MX_W * 4), aligned(8), may_alias));
+typedef uint64_t vq __attribute__((vector_size(MX_W * 4), aligned(8), may_alias));
+typedef uint32_t vh __attribute__((vector_size(MX_W * 2), aligned(4), may_alias));
+
+#if MX_W == 16
+static inline vd fma_d(double a, vd b, vd c) { return (vd)_mm512_fmadd_pd(_mm512_set1_pd(a), (__m512d)b, (__m512d)c); }
+#elif MX_W == 8
+static inline vd fma_d(double a, vd b, vd c) { return (vd)_mm256_fmadd_pd(_mm256_set1_pd(a), (__m256d)b, (__m256d)c); }
+#else
+static inline vd fma_d(double a, vd b, vd c) {
+    for (int e = 0; e < MX_D; e++) c[e] = fma(a, b[e], c[e]);
+    return c;
+}
+#endif
+
+static void load64(double *dst, const uint32_t *lo, const uint32_t *hi, unsigned n, bool neg) {
+    uint64_t sign = (uint64_t)neg << 63;
+    unsigned i = 0;
+    for (; i + MX_D <= n; i += MX_D) {
+        vq l = __builtin_convertvector(*(const vh *)(lo + i), vq), h = __builtin_convertvector(*(const vh *)(hi + i), vq);
+        *(vq *)(dst + i) = (l | h << 32) ^ sign;
+    }
+    for (; i < n; i++) {
+        uint64_t x = (lo[i] | (uint64_t)hi[i] << 32) ^ sign;
+        memcpy(dst + i, &x, 8);
+    }
 }
 
-const sim_mx_kernels MX_NAME = {unpack, chain, pairs, quad, scale_add, store16, add_int, chain64};
+static void store64(uint32_t *lo, uint32_t *hi, const double *src, unsigned n) {
+    unsigned i = 0;
+    for (; i + MX_D <= n; i += MX_D) {
+        vq x = *(const vq *)(src + i);
+        *(vh *)(lo + i) = __builtin_convertvector(x, vh);
+        *(vh *)(hi + i) = __builtin_convertvector(x >> 32, vh);
+    }
+    for (; i < n; i++) {
+        uint64_t x;
+        memcpy(&x, src + i, 8);
+        lo[i] = (uint32_t)x;
+        hi[i] = (uint32_t)(x >> 32);
+    }
+}
+
+static void chain64(double *acc, const double *a, const double *b, unsigned lda, unsigned m, unsigned n, unsigned k) {
+    for (unsigned i = 0; i < m; i += 4) {
+        unsigned j = 0;
+        for (; j + MX_D <= n; j += MX_D) {
+            const double *ap = a + i, *bp = b + j;
+#define X(r) vd c##r = *(const vd *)(acc + (i + r) * n + j);
+            ROWS4(X)
+#undef X
+            for (unsigned q = 0; q < k; q++, ap += lda, bp += lda) {
+                vd v = *(const vd *)bp;
+#define X(r) c##r = fma_d(ap[r], v, c##r);
+                ROWS4(X)
+#undef X
+            }
+#define X(r) *(vd *)(acc + (i + r) * n + j) = c##r;
+            ROWS4(X)
+#undef X
+        }
+        for (; j < n; j++)
+            for (unsigned r = i; r < i + 4; r++)
+                for (unsigned q = 0; q < k; q++) acc[r * n + j] = fma(a[q * lda + r], b[q * lda + j], acc[r * n + j]);
+    }
+}
+
+const sim_mx_kernels MX_NAME = {unpack, chain, pairs, quad, scale_add, store16, add_int, chain64, load64, store64};
