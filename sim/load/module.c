@@ -316,6 +316,8 @@ och_status sim_module_global(sim_module *m, const char *name, uint64_t *out_addr
     return OCH_OK;
 }
 
+const och_obj *sim_module_object(const sim_module *m) { return m->obj; }
+
 const och_obj_kernel *sim_module_kernel_info(const sim_module *m, const sim_kernel *k) {
     (void)m;
     return ((const kernel *)k)->info;

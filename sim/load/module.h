@@ -30,6 +30,8 @@ och_status sim_module_kernel(sim_module *m, const char *name, const sim_kernel *
 och_status sim_module_global(sim_module *m, const char *name, uint64_t *out_addr, uint64_t *out_size, och_err *err)
     OCH_WARN_UNUSED;
 
+/* The parsed code object, as long as the module lives. */
+const och_obj *sim_module_object(const sim_module *m);
 /* The metadata of a kernel: arguments in order (obj/obj.h). */
 const och_obj_kernel *sim_module_kernel_info(const sim_module *m, const sim_kernel *k);
 /* Writes the kernel-argument segment (info->kernarg_bytes bytes at dst): explicit arguments from `args` (hipModuleLaunch's
