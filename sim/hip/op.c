@@ -1,6 +1,7 @@
 #include "hip/hip.h"
 
 #include "hip/graph.h"
+#include "hip/hostcall.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -118,7 +119,10 @@ static hipError_t run_kernel(const sim_op *op, sim_stream *s) {
     och_err err;
     och_err_clear(&err);
     uint64_t executed = 0;
+    bool calls = sim_kernel_calls(op->u.kernel.f->info);
+    if (calls) sim_hostcall_begin();
     och_status st = sim_launch_run(&launch, &executed, &err);
+    if (calls) sim_hostcall_end();
     atomic_fetch_add(&d->ticks, executed);
     sim_printf_drain(d, op->u.kernel.f->module);
     if (st == OCH_OK) return hipSuccess;
