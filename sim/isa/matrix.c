@@ -522,7 +522,7 @@ static void add_meaning(const char *name, const matrix_row *r) {
     for (size_t i = 0; i < n_meanings; i++)
         if (!strcmp(meanings[i].name, name)) return;
     sim_meaning m = {name, SIM_EXACT, NULL};
-    if (r && (r->td == F16 || r->td == BF16)) m.exactness = SIM_APPROX, m.bound = "K 2^-23 (|c| + sum |a b|) + 1/2 ULP";
+    if (r && (r->td == F16 || r->td == BF16)) m.exactness = SIM_APPROX, m.bound = "K 2^-23 (|c| + sum |a b|) + 1 ULP";
     else if (r && r->ta != F32 && r->td == F32) m.exactness = SIM_APPROX, m.bound = "K 2^-23 (|c| + sum |a b|)";
     meanings[n_meanings++] = m;
 }
