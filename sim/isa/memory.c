@@ -5,8 +5,8 @@
 #include <stddef.h>
 
 static const sim_mem_row rows[] = {
-#define SIM_MEM(p, s, o, d)                                                                                                     \
-    {.names = {"FLAT_" #s, "GLOBAL_" #s, "SCRATCH_" #s, "BUFFER_" #s, "TBUFFER_" #s}, .suffix = #s, .op = SIM_MO_##o,           \
+#define SIM_MEM(p, s, o, d)                                                                                                    \
+    {.names = {"FLAT_" #s, "GLOBAL_" #s, "SCRATCH_" #s, "BUFFER_" #s, "TBUFFER_" #s}, .suffix = #s, .op = SIM_MO_##o,          \
      .data = d, .prefixes = p},
 #include "isa/memory.def"
 #undef SIM_MEM
@@ -347,9 +347,9 @@ sim_bound sim_bind_memory(sim_binder *b, const sim_inst *inst, sim_uop *out_u) {
 
 const sim_meaning *sim_meaning_at_memory(size_t i) {
     static const sim_meaning all[] = {
-#define SIM_MEM(p, s, o, d)                                                                                                     \
-    {(p) & SIM_MP_FLAT ? "FLAT_" #s : NULL, SIM_EXACT, NULL}, {(p) & SIM_MP_GLOBAL ? "GLOBAL_" #s : NULL, SIM_EXACT, NULL},     \
-    {(p) & SIM_MP_SCRATCH ? "SCRATCH_" #s : NULL, SIM_EXACT, NULL}, {(p) & SIM_MP_BUFFER ? "BUFFER_" #s : NULL, SIM_EXACT, NULL},\
+#define SIM_MEM(p, s, o, d)                                                                                                    \
+    {(p) & SIM_MP_FLAT ? "FLAT_" #s : NULL, SIM_EXACT, NULL}, {(p) & SIM_MP_GLOBAL ? "GLOBAL_" #s : NULL, SIM_EXACT, NULL},    \
+    {(p) & SIM_MP_SCRATCH ? "SCRATCH_" #s : NULL, SIM_EXACT, NULL}, {(p) & SIM_MP_BUFFER ? "BUFFER_" #s : NULL, SIM_EXACT, NULL}, \
     {(p) & SIM_MP_TBUFFER ? "TBUFFER_" #s : NULL, SIM_EXACT, NULL},
 #include "isa/memory.def"
 #undef SIM_MEM

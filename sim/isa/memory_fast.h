@@ -44,7 +44,11 @@ static inline bool all_equal(const uint32_t *v, uint32_t x, uint64_t mask, unsig
     return !out;
 #else
     uint32_t out = 0;
-    for (unsigned i = 0; i < lanes; i++) out |= (v[i] ^ x) & (uint32_t) - (int32_t)(mask >> i & 1);
+    if (mask == (lanes == 64 ? ~(uint64_t)0 : 0xffffffffu)) {
+        for (unsigned i = 0; i < lanes; i++) out |= v[i] ^ x;
+    } else {
+        for (unsigned i = 0; i < lanes; i++) out |= (v[i] ^ x) & (uint32_t) - (int32_t)(mask >> i & 1);
+    }
     return !out;
 #endif
 }
@@ -66,8 +70,7 @@ static inline bool contiguous(const uint32_t *v, uint32_t step, unsigned lanes) 
 #endif
 }
 
-static inline bool window_of(sim_wave *w, const sim_uop *u, const sim_range *c, uint64_t base, uint32_t bytes, uint64_t mask,
-                             window *out) {
+static inline bool window_of(const sim_wave *w, const sim_range *c, uint64_t base, uint32_t bytes, uint64_t mask, window *out) {
     if (c->hi - c->lo < bytes) return false;
     uint64_t last = c->hi - bytes, lo = c->lo > base ? c->lo - base : 0;
     if (last < base || lo > 0xffffffffu) return false;
@@ -76,8 +79,7 @@ static inline bool window_of(sim_wave *w, const sim_uop *u, const sim_range *c, 
     out->lo = (uint32_t)lo;
     out->span = (uint32_t)(hi - lo);
     out->host = (uint8_t *)(uintptr_t)(base + (uint64_t)c->delta);
-    (void)u;
-    return inside(out, mask, w->lanes);
+    return w->lanes == 32 ? inside(out, mask, 32) : inside(out, mask, 64);
 }
 
 /* GLOBAL: is every lane of the mask in one range that may be used so? */
@@ -90,18 +92,18 @@ static inline bool global_window(sim_wave *w, const sim_uop *u, uint32_t bytes, 
         base += sim_sread64(w, u->s[1]);
     } else {
         const uint32_t *h = v + w->lanes;
-        if (!all_equal(h, h[first], mask, w->lanes)) return false;
+        if (!(w->lanes == 32 ? all_equal(h, h[first], mask, 32) : all_equal(h, h[first], mask, 64))) return false;
         base += (uint64_t)h[first] << 32;
     }
     sim_range *c = sim_mem_cache(w, u);
-    if (!window_of(w, u, c, base, bytes, mask, out)) {
+    if (!window_of(w, c, base, bytes, mask, out)) {
         sim_range r;
         const sim_space *space = sim_wave_space(w);
         uint64_t now = sim_space_generation(space);
         if (!sim_space_find(space, base + v[first], &r) || r.freed) return false;
         *c = r;
         c->serial = now;
-        if (!window_of(w, u, c, base, bytes, mask, out)) return false;
+        if (!window_of(w, c, base, bytes, mask, out)) return false;
     }
     return !(store && c->read_only);
 }
@@ -110,7 +112,7 @@ static inline bool lds_window(sim_wave *w, const sim_uop *u, uint32_t bytes, uin
     uint32_t need = u->imm + bytes, n = w->group->lds_bytes;
     if (need > n) return false;
     *out = (window){.host = w->group->lds + u->imm, .v = SIM_ROW(w, u->s[0]), .lo = 0, .span = n - need};
-    return inside(out, mask, w->lanes);
+    return w->lanes == 32 ? inside(out, mask, 32) : inside(out, mask, 64);
 }
 
 #if defined(__AVX512F__)
@@ -132,12 +134,19 @@ static inline __m512i quarters(const uint8_t *a, const uint8_t *b, const uint8_t
 }
 #endif
 
-static inline void load_lanes(const window *n, uint32_t *d, unsigned dwords, uint64_t mask, unsigned lanes) {
+/* A kernel that walks through memory comes to what lies ahead of its lanes next; the host's own prefetching stops at each
+ * page. What is not there is not fetched, so an allocation's end does not matter. */
+static inline void ahead(const uint8_t *p, unsigned bytes) {
+    for (unsigned k = 0; k < bytes; k += 64) __builtin_prefetch(p + k);
+}
+
+static inline void load_lanes(const window *n, uint32_t *d, unsigned dwords, uint64_t mask, unsigned lanes, bool stream) {
     const uint32_t *v = n->v;
     uint8_t *host = n->host;
     bool full = mask == (lanes == 64 ? ~(uint64_t)0 : 0xffffffffu);
     if (full && dwords == 1 && contiguous(v, 4, lanes)) {
         const uint8_t *p = host + v[0];
+        if (stream) ahead(p + 1024, 4 * lanes);
 #if defined(__AVX512F__)
         for (unsigned i = 0; i < lanes; i += 16) _mm512_storeu_si512(d + i, _mm512_loadu_si512(p + 4 * i));
 #else
@@ -161,6 +170,7 @@ static inline void load_lanes(const window *n, uint32_t *d, unsigned dwords, uin
         const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
         const __m512i odd = _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
         bool run = full && contiguous(v, 8, lanes);
+        if (run && stream) ahead(host + v[0] + 2048, 8 * lanes);
         for (unsigned i = 0; i < lanes; i += 16) {
             __m512i at = _mm512_sub_epi32(_mm512_loadu_si512(v + i), bias), a, b;
             __mmask16 m = (__mmask16)(mask >> i);
@@ -178,6 +188,23 @@ static inline void load_lanes(const window *n, uint32_t *d, unsigned dwords, uin
         }
         return;
     }
+    if (full && dwords == 4 && contiguous(v, 16, lanes)) {
+        const __m512i first = _mm512_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28, 1, 5, 9, 13, 17, 21, 25, 29);
+        const __m512i second = _mm512_setr_epi32(2, 6, 10, 14, 18, 22, 26, 30, 3, 7, 11, 15, 19, 23, 27, 31);
+        const uint8_t *p = host + v[0];
+        for (unsigned i = 0; i < lanes; i += 16, p += 256) {
+            if (stream) ahead(p + 2048, 256);
+            __m512i x0 = _mm512_loadu_si512(p), x1 = _mm512_loadu_si512(p + 64);
+            __m512i x2 = _mm512_loadu_si512(p + 128), x3 = _mm512_loadu_si512(p + 192);
+            __m512i a = _mm512_permutex2var_epi32(x0, first, x1), b = _mm512_permutex2var_epi32(x0, second, x1);
+            __m512i c = _mm512_permutex2var_epi32(x2, first, x3), e = _mm512_permutex2var_epi32(x2, second, x3);
+            _mm512_storeu_si512(d + i, _mm512_shuffle_i64x2(a, c, 0x44));
+            _mm512_storeu_si512(d + lanes + i, _mm512_shuffle_i64x2(a, c, 0xee));
+            _mm512_storeu_si512(d + 2 * lanes + i, _mm512_shuffle_i64x2(b, e, 0x44));
+            _mm512_storeu_si512(d + 3 * lanes + i, _mm512_shuffle_i64x2(b, e, 0xee));
+        }
+        return;
+    }
     if (full && dwords == 4) {
         for (unsigned i = 0; i < lanes; i += 16) {
             __m512i x[4];
@@ -190,6 +217,7 @@ static inline void load_lanes(const window *n, uint32_t *d, unsigned dwords, uin
     }
 #elif defined(__SSE2__)
     if (full && dwords == 4) {
+        if (stream && contiguous(v, 16, lanes)) ahead(host + v[0] + 2048, 16 * lanes);
         for (unsigned i = 0; i < lanes; i += 4) {
             __m128 x[4];
             for (unsigned k = 0; k < 4; k++) x[k] = _mm_loadu_ps((const float *)(const void *)(host + v[i + k]));
@@ -256,40 +284,40 @@ static inline void store_lanes(const window *n, const uint32_t *s, unsigned dwor
 }
 
 /* One body a wave size, so that loops over lanes have a constant length. */
-#define HANDLERS(name, dwords)                                                                                                  \
-    static const sim_uop *CAT(global_load_, name)(sim_wave * w, const sim_uop *u) {                                             \
-        uint64_t mask = sim_mem_exec(w);                                                                                        \
-        window n;                                                                                                               \
-        if (!mask) return u + 1;                                                                                                \
-        if (!global_window(w, u, 4 * dwords, mask, false, &n)) return sim_mem_global_slow(w, u);                                \
-        if (w->lanes == 32) load_lanes(&n, SIM_ROW(w, u->d), dwords, mask, 32);                                                 \
-        else load_lanes(&n, SIM_ROW(w, u->d), dwords, mask, 64);                                                                \
-        return u + 1;                                                                                                           \
-    }                                                                                                                           \
-    static const sim_uop *CAT(global_store_, name)(sim_wave * w, const sim_uop *u) {                                            \
-        uint64_t mask = sim_mem_exec(w);                                                                                        \
-        window n;                                                                                                               \
-        if (!mask) return u + 1;                                                                                                \
-        if (!global_window(w, u, 4 * dwords, mask, true, &n)) return sim_mem_global_slow(w, u);                                 \
-        if (w->lanes == 32) store_lanes(&n, SIM_ROW(w, u->s[2]), dwords, mask, 32);                                             \
-        else store_lanes(&n, SIM_ROW(w, u->s[2]), dwords, mask, 64);                                                            \
-        return u + 1;                                                                                                           \
-    }                                                                                                                           \
-    static const sim_uop *CAT(lds_load_, name)(sim_wave * w, const sim_uop *u) {                                                \
-        uint64_t mask = sim_mem_exec(w);                                                                                        \
-        window n;                                                                                                               \
-        if (!lds_window(w, u, 4 * dwords, mask, &n)) return sim_lds_slow(w, u);                                                 \
-        if (w->lanes == 32) load_lanes(&n, SIM_ROW(w, u->d), dwords, mask, 32);                                                 \
-        else load_lanes(&n, SIM_ROW(w, u->d), dwords, mask, 64);                                                                \
-        return u + 1;                                                                                                           \
-    }                                                                                                                           \
-    static const sim_uop *CAT(lds_store_, name)(sim_wave * w, const sim_uop *u) {                                               \
-        uint64_t mask = sim_mem_exec(w);                                                                                        \
-        window n;                                                                                                               \
-        if (!lds_window(w, u, 4 * dwords, mask, &n)) return sim_lds_slow(w, u);                                                 \
-        if (w->lanes == 32) store_lanes(&n, SIM_ROW(w, u->s[2]), dwords, mask, 32);                                             \
-        else store_lanes(&n, SIM_ROW(w, u->s[2]), dwords, mask, 64);                                                            \
-        return u + 1;                                                                                                           \
+#define HANDLERS(name, dwords)                                                                                                 \
+    static const sim_uop *CAT(global_load_, name)(sim_wave * w, const sim_uop *u) {                                            \
+        uint64_t mask = sim_mem_exec(w);                                                                                       \
+        window n;                                                                                                              \
+        if (!mask) return u + 1;                                                                                               \
+        if (!global_window(w, u, 4 * dwords, mask, false, &n)) return sim_mem_global_slow(w, u);                               \
+        if (w->lanes == 32) load_lanes(&n, SIM_ROW(w, u->d), dwords, mask, 32, true);                                          \
+        else load_lanes(&n, SIM_ROW(w, u->d), dwords, mask, 64, true);                                                         \
+        return u + 1;                                                                                                          \
+    }                                                                                                                          \
+    static const sim_uop *CAT(global_store_, name)(sim_wave * w, const sim_uop *u) {                                           \
+        uint64_t mask = sim_mem_exec(w);                                                                                       \
+        window n;                                                                                                              \
+        if (!mask) return u + 1;                                                                                               \
+        if (!global_window(w, u, 4 * dwords, mask, true, &n)) return sim_mem_global_slow(w, u);                                \
+        if (w->lanes == 32) store_lanes(&n, SIM_ROW(w, u->s[2]), dwords, mask, 32);                                            \
+        else store_lanes(&n, SIM_ROW(w, u->s[2]), dwords, mask, 64);                                                           \
+        return u + 1;                                                                                                          \
+    }                                                                                                                          \
+    static const sim_uop *CAT(lds_load_, name)(sim_wave * w, const sim_uop *u) {                                               \
+        uint64_t mask = sim_mem_exec(w);                                                                                       \
+        window n;                                                                                                              \
+        if (!lds_window(w, u, 4 * dwords, mask, &n)) return sim_lds_slow(w, u);                                                \
+        if (w->lanes == 32) load_lanes(&n, SIM_ROW(w, u->d), dwords, mask, 32, false);                                         \
+        else load_lanes(&n, SIM_ROW(w, u->d), dwords, mask, 64, false);                                                        \
+        return u + 1;                                                                                                          \
+    }                                                                                                                          \
+    static const sim_uop *CAT(lds_store_, name)(sim_wave * w, const sim_uop *u) {                                              \
+        uint64_t mask = sim_mem_exec(w);                                                                                       \
+        window n;                                                                                                              \
+        if (!lds_window(w, u, 4 * dwords, mask, &n)) return sim_lds_slow(w, u);                                                \
+        if (w->lanes == 32) store_lanes(&n, SIM_ROW(w, u->s[2]), dwords, mask, 32);                                            \
+        else store_lanes(&n, SIM_ROW(w, u->s[2]), dwords, mask, 64);                                                           \
+        return u + 1;                                                                                                          \
     }
 HANDLERS(b32, 1)
 HANDLERS(b64, 2)

@@ -1,6 +1,7 @@
-/* The address space: one reservation of device addresses over one sparse memory file that the simulator maps a second time
- * (its own view). The lower half of the reservation is mapped without access, the upper half is readable and writable and
- * serves what the host may dereference, so that an allocation costs no mapping of its own.
+/* The address space: one reservation of device addresses. Its lower half is mapped without access; what it means to the
+ * device stands in a second mapping, the simulator's own view, a constant distance away. The upper half is readable and
+ * writable and serves what the host may dereference. So an allocation costs no mapping of its own, and large ones can have
+ * huge pages, which files in memory often cannot.
  *
  * Ranges stand in a snapshot: an immutable sorted list cut into chunks. A change copies one chunk and the list of chunks
  * and publishes the new list. Readers announce themselves in one of two sets of counters and take whatever list is
@@ -13,13 +14,11 @@
 #include "base/size.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #define PAGE 4096u
 #define RESERVE_MAX ((uint64_t)1 << 42)
@@ -57,8 +56,7 @@ struct sim_space {
     sim_list *retired;
     unsigned n_retired;
     uint64_t base, reserve_bytes;
-    uint8_t *view;
-    int fd;
+    uint8_t *view; /* of the lower half */
     bool poison;
     uint64_t serial;
     area areas[2];
@@ -140,21 +138,19 @@ och_status sim_space_create(sim_space **out_space, och_err *err) {
     sim_space *s = och_malloc_aligned(sizeof *s, 64);
     if (!s) return och_err_nomem(err, sizeof *s, "the simulator's address space");
     memset(s, 0, sizeof *s);
-    s->fd = -1;
     void *base = MAP_FAILED, *view = MAP_FAILED;
     uint64_t bytes = 0;
     sim_list *list = sim_list_empty();
     if (!list) { st = och_err_nomem(err, sizeof *list, "the list of allocations"); goto done; }
-    s->fd = memfd_create("ochre-sim", MFD_CLOEXEC);
-    if (s->fd < 0) { st = och_err_set_native(err, OCH_IO, errno, "memfd_create for device memory: %s", strerror(errno)); goto done; }
+    const int quiet = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
     for (bytes = RESERVE_MAX; bytes >= RESERVE_MIN; bytes /= 2) {
-        if (ftruncate(s->fd, (off_t)bytes) != 0) continue;
-        base = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        base = mmap(NULL, bytes, PROT_NONE, quiet, -1, 0);
         if (base == MAP_FAILED) continue;
-        view = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, s->fd, 0);
-        if (view != MAP_FAILED) break;
+        view = mmap(NULL, bytes / 2, PROT_READ | PROT_WRITE, quiet, -1, 0);
+        if (view != MAP_FAILED && mprotect((uint8_t *)base + bytes / 2, bytes / 2, PROT_READ | PROT_WRITE) == 0) break;
+        if (view != MAP_FAILED) munmap(view, bytes / 2);
         munmap(base, bytes);
-        base = MAP_FAILED;
+        base = view = MAP_FAILED;
     }
     if (view == MAP_FAILED) {
         st = och_err_set_native(err, OCH_NOMEM, errno, "cannot reserve %llu GiB of addresses for device memory: %s",
@@ -162,13 +158,8 @@ och_status sim_space_create(sim_space **out_space, och_err *err) {
         goto done;
     }
     uint64_t half = bytes / 2;
-    if (mmap((uint8_t *)base + half, half, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, s->fd,
-             (off_t)half) == MAP_FAILED) {
-        st = och_err_set_native(err, OCH_NOMEM, errno, "cannot map host-visible device memory: %s", strerror(errno));
-        goto done;
-    }
     (void)madvise(base, bytes, MADV_DONTDUMP);
-    (void)madvise(view, bytes, MADV_DONTDUMP);
+    (void)madvise(view, half, MADV_DONTDUMP);
     s->base = (uint64_t)(uintptr_t)base;
     s->reserve_bytes = bytes;
     s->view = view;
@@ -181,9 +172,8 @@ och_status sim_space_create(sim_space **out_space, och_err *err) {
     *out_space = s;
     return OCH_OK;
 done:
-    if (view != MAP_FAILED) munmap(view, bytes);
+    if (view != MAP_FAILED) munmap(view, bytes / 2);
     if (base != MAP_FAILED) munmap(base, bytes);
-    if (s->fd >= 0) close(s->fd);
     if (list) sim_list_destroy(list);
     och_free_aligned(s);
     return st;
@@ -204,9 +194,8 @@ void sim_space_destroy(sim_space *s) {
                 s->areas[a].classes[c] = x->next;
                 och_free(x);
             }
-    munmap(s->view, s->reserve_bytes);
+    munmap(s->view, s->reserve_bytes / 2);
     munmap((void *)(uintptr_t)s->base, s->reserve_bytes);
-    close(s->fd);
     pthread_mutex_destroy(&s->lock);
     och_free_aligned(s);
 }
@@ -217,6 +206,11 @@ void sim_space_set_poison(sim_space *s, bool on) {
     pthread_mutex_unlock(&s->lock);
 }
 
+/* Where the simulator reaches an address of the reservation. */
+static uint8_t *own_view(const sim_space *s, uint64_t addr) {
+    uint64_t off = addr - s->base;
+    return off < s->reserve_bytes / 2 ? s->view + off : (uint8_t *)(uintptr_t)addr;
+}
 static bool ours(const sim_space *s, uint64_t addr) { return addr - s->base < s->reserve_bytes; }
 
 /* Forgets the oldest freed range: its record goes and, if it lies in the reservation, its addresses may be used again.
@@ -301,7 +295,7 @@ och_status sim_space_alloc(sim_space *s, uint64_t size_bytes, uint64_t align, si
         st = och_err_nomem(err, sizeof r, "the record of an allocation");
         goto done;
     }
-    uint8_t *own = s->view + (addr - s->base);
+    uint8_t *own = own_view(s, addr);
     if (size_bytes >= 2 * HUGE_BYTES) (void)madvise(own, size_bytes & ~(HUGE_BYTES - 1), MADV_HUGEPAGE);
     if (s->poison) memset(own, 0xA5, size_bytes);
     publish(s, next);
@@ -370,8 +364,7 @@ och_status sim_space_free(sim_space *s, uint64_t addr, och_err *err) {
                 uint64_t bytes;
                 (void)class_of(r.hi - r.lo, &bytes);
                 /* The pages go back to the system and read as zero when the addresses are used again. */
-                if (fallocate(s->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)(addr - s->base), (off_t)bytes) != 0)
-                    memset(s->view + (addr - s->base), 0, bytes);
+                if (madvise(own_view(s, addr), bytes, MADV_DONTNEED) != 0) memset(own_view(s, addr), 0, bytes);
             }
         }
     }
