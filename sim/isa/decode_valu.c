@@ -151,6 +151,14 @@ void sim_decode_vop3(sim_decoder *d, sim_inst *x) {
     if (!sd) x->dst_hi = x->dst.hi = w >> 14 & 1;
     x->clamp = w >> 15 & 1;
     x->omod = (uint8_t)SIM_BITS(w1, 28, 27);
+    if (strstr(x->mnemonic, "v_permlane")) {
+        x->fetch_inactive = x->src[0].hi;
+        x->bound_ctrl = x->src[1].hi;
+    } else if (strstr(x->mnemonic, "v_bitop3")) { /* the truth table is where the modifiers are */
+        x->bitop3 = (uint8_t)(x->omod << 6 | SIM_BITS(w, 10, 8) << 3 | w1 >> 29);
+        x->omod = 0;
+        for (int i = 0; i < 3; i++) x->src[i].neg = x->src[i].abs = false;
+    }
 }
 
 /* Widths that MFMA's mixed forms take from the formats of A and B: 8, 6 or 4 bits an element. */
@@ -184,6 +192,15 @@ static void mfma_sources(sim_decoder *d, sim_inst *x, const sim_entry *e, uint32
     }
 }
 
+/* The tables have wave32's widths: with twice the lanes a matrix takes half the registers, but gfx11's A and B, which
+ * every 16 lanes hold whole. */
+static void wave64_widths(const sim_decoder *d, sim_inst *x) {
+    if (d->wave_size != 64 || (!strstr(x->mnemonic, "wmma") && !strstr(x->mnemonic, "swmmac"))) return;
+    sim_operand *ops[4] = {&x->dst, &x->src[2], &x->src[0], &x->src[1]};
+    for (int i = 0; i < (d->gen == 12 ? 4 : 2); i++)
+        if (ops[i]->n_dwords > 1) ops[i]->n_dwords /= 2;
+}
+
 void sim_decode_vop3p(sim_decoder *d, sim_inst *x) {
     uint32_t w = d->w[0], w1 = sim_take(d);
     if (!sim_decode_row(d, x, SIM_VOP3P, SIM_BITS(w, 22, 16))) return;
@@ -206,6 +223,7 @@ void sim_decode_vop3p(sim_decoder *d, sim_inst *x) {
         x->index_key[i] = s->hi;
     }
     x->clamp = w >> 15 & 1;
+    wave64_widths(d, x);
 }
 
 void sim_decode_vop3px2(sim_decoder *d, sim_inst *x) {

@@ -116,7 +116,8 @@ typedef struct sim_inst {
     uint8_t dpp8[8];
     uint8_t sdwa_dst_sel, sdwa_dst_unused; /* unused: 0 pad, 1 sext, 2 preserve */
     uint8_t cbsz, abid, blgp;              /* MFMA */
-    bool index_key[4];
+    bool index_key[4];                     /* SWMMAC: op_sel */
+    uint8_t bitop3;                        /* V_BITOP3: the truth table, at index S0 << 2 | S1 << 1 | S2 */
 
     bool glc, slc, dlc, scc_bit, nv, lds, gds, offen, idxen, tfe, lwe, unorm, a16, d16, r128, sve;
     uint8_t scope, th;     /* gfx12 cache policy; older targets: derived from glc/slc/dlc/sc0/sc1 by the consumer */

@@ -181,24 +181,42 @@ static void put_dpp(sim_text *t, const sim_inst *x) {
 static void put_sdwa(sim_text *t, const sim_inst *x) {
     static const char *const sel[8] = {"BYTE_0", "BYTE_1", "BYTE_2", "BYTE_3", "WORD_0", "WORD_1", "DWORD", "?"};
     static const char *const unused[4] = {"UNUSED_PAD", "UNUSED_SEXT", "UNUSED_PRESERVE", "?"};
-    if (x->format != SIM_VOPC && x->dst.kind)
+    bool whole = strstr(x->mnemonic, "_fp8") || strstr(x->mnemonic, "_bf8"); /* those select bytes of the source alone */
+    if (x->format != SIM_VOPC && x->dst.kind && !whole)
         sim_put(t, " dst_sel:%s dst_unused:%s", sel[x->sdwa_dst_sel & 7], unused[x->sdwa_dst_unused & 3]);
     if (x->src[0].kind) sim_put(t, " src0_sel:%s", sel[x->src[0].sdwa_sel & 7]);
     if (x->src[1].kind && x->format != SIM_VOP1) sim_put(t, " src1_sel:%s", sel[x->src[1].sdwa_sel & 7]);
 }
 
 static void put_out(sim_text *t, const sim_inst *x) {
+    if (x->bitop3) sim_put(t, x->bitop3 > 64 ? " bitop3:0x%x" : x->bitop3 < 10 ? " bitop3:%u" : " bitop3:0x%x", x->bitop3);
     if (x->clamp) sim_put(t, " clamp");
     if (x->omod) sim_put(t, x->omod == 1 ? " mul:2" : x->omod == 2 ? " mul:4" : " div:2");
+}
+
+static bool selects_byte(const char *m) {
+    return strstr(m, "v_cvt_f32_fp8") || strstr(m, "v_cvt_f32_bf8") || strstr(m, "v_cvt_sr_fp8") || strstr(m, "v_cvt_sr_bf8");
 }
 
 static void put_op_sel(sim_text *t, const sim_inst *x) {
     int n = n_sources(x);
     bool bits[4] = {x->src[0].hi, x->src[1].hi, x->src[2].hi, false};
-    if (x->format == SIM_VOP3SD) return;
-    bool has_dst = x->dst.kind == SIM_K_VGPR;
-    if (x->format != SIM_VOP3P && has_dst) bits[n] = x->dst_hi;
-    if (any(bits, n + has_dst)) put_list(t, "op_sel", bits, n + has_dst);
+    if (strstr(x->mnemonic, "v_cndmask")) return;
+    if (sim_isa_gen((sim_isa)x->isa) == 12 && x->lanes == SIM_LANES_PLAIN && selects_byte(x->mnemonic)) {
+        unsigned byte = strstr(x->mnemonic, "_sr_") ? x->src[2].hi + 2u * x->dst_hi : x->src[1].hi + 2u * x->src[0].hi;
+        if (byte) sim_put(t, " byte_sel:%u", byte);
+        return;
+    }
+    if (strstr(x->mnemonic, "v_permlane") && strstr(x->mnemonic, "_swap")) {
+        if (x->bound_ctrl) sim_put(t, " bound_ctrl:1");
+        if (x->fetch_inactive) sim_put(t, " fi:1");
+        return;
+    }
+    /* The addend is the destination; the byte's number has two bits. */
+    if (strstr(x->mnemonic, "v_fmac") || strstr(x->mnemonic, "v_cvt_sr_")) n = 3;
+    if (strstr(x->mnemonic, "v_permlane")) n = 2;
+    else bits[n++] = x->dst_hi;
+    if (any(bits, n)) put_list(t, "op_sel", bits, n);
 }
 
 static void put_packed(sim_text *t, const sim_inst *x) {
@@ -213,7 +231,7 @@ static void put_packed(sim_text *t, const sim_inst *x) {
     if (strstr(x->mnemonic, "swmmac")) {
         unsigned key = sel[0] + 2u * sel[1];
         if (key) sim_put(t, " index_key:%u", key);
-    } else if (any(sel, n) && !matrix) put_list(t, "op_sel", sel, n);
+    } else if (any(sel, n)) put_list(t, "op_sel", sel, n);
     if (mix ? any(hi, n) : !all_hi && !matrix) put_list(t, "op_sel_hi", hi, n);
     if (mix) return;
     if (any(lo_neg, n)) put_list(t, "neg_lo", lo_neg, n);
@@ -225,11 +243,11 @@ static void put_mfma(sim_text *t, const sim_inst *x) {
     bool neg64 = f64 && x->isa >= SIM_GFX942;
     if (x->format == SIM_VOP3PX2) {
         bool sel[3] = {x->scale[0].hi, x->scale[1].hi, false}, hi[3] = {x->scale[0].opsel_hi, x->scale[1].opsel_hi, false};
-        put_list(t, "op_sel_hi", hi, 3);
         if (any(sel, 3)) put_list(t, "op_sel", sel, 3);
+        put_list(t, "op_sel_hi", hi, 3);
     }
     if (x->cbsz) sim_put(t, " cbsz:%u", x->cbsz);
-    if (x->abid) sim_put(t, " abid:%u", x->abid);
+    if (x->abid && x->format != SIM_VOP3PX2) sim_put(t, " abid:%u", x->abid);
     if (neg64 && x->blgp) put_list(t, "neg", neg, 3);
     else if (x->blgp) sim_put(t, " blgp:%u", x->blgp);
 }
@@ -252,7 +270,7 @@ static void put_valu_inst(sim_text *t, const sim_inst *x) {
     bool implicit_exec = x->sdst.reg == SIM_S_EXEC_LO && strstr(x->mnemonic, "v_cmpx") && sim_isa_gen((sim_isa)x->isa) >= 10;
     if (x->sdst.kind && !implicit_exec) put_valu(t, x, &x->sdst, SIM_R_SDST);
     for (int i = 0; i < 3; i++)
-        if (x->src[i].kind) put_valu(t, x, &x->src[i], roles[i]);
+        if (x->src[i].kind && !(x->format == SIM_VOPD && x->src[i].type == SIM_T_M64)) put_valu(t, x, &x->src[i], roles[i]);
     if (x->format == SIM_VOP3PX2)
         for (int i = 0; i < 2; i++) put_valu(t, x, &x->scale[i], SIM_R_SCALE0 + (unsigned)i);
     if (sim_entry_of(x)->flags & SIM_F_MFMA) {
@@ -279,7 +297,9 @@ static void put_scalar(sim_text *t, const sim_inst *x) {
     for (int i = 0; i < 3; i++) {
         if (!x->src[i].kind) continue;
         sim_put_sep(t);
-        if (strstr(x->mnemonic, "s_sendmsg_rtn")) sim_put_message(t, x, (unsigned)x->src[i].value);
+        if (x->format == SIM_SOPK && x->src[i].literal) {
+            if (!put_inline(t, &x->src[i])) sim_put(t, "0x%x", (unsigned)x->src[i].value);
+        } else if (strstr(x->mnemonic, "s_sendmsg_rtn")) sim_put_message(t, x, (unsigned)x->src[i].value);
         else put_reg(t, x, &x->src[i]);
     }
     if (x->format == SIM_SOPK && !setreg) sim_put_sep(t), sim_put_simm16(t, x);
@@ -304,13 +324,15 @@ static void put_smem(sim_text *t, const sim_inst *x) {
         return;
     }
     int32_t o = x->offset_imm;
+    unsigned gen = sim_isa_gen((sim_isa)x->isa);
     char offset[16];
     snprintf(offset, sizeof offset, "%s0x%x", o < 0 ? "-" : "", o < 0 ? 0u - (unsigned)o : (unsigned)o);
     sim_put_sep(t);
     if (x->soffset.kind) {
         put_reg(t, x, &x->soffset);
-        if (o || (sim_isa_gen((sim_isa)x->isa) == 9 && x->words[0] >> 17 & 1)) sim_put(t, " offset:%s", offset);
-    } else sim_put(t, "%s", offset);
+        if (o || (gen == 9 && x->words[0] >> 17 & 1)) sim_put(t, " offset:%s", offset);
+    } else if ((gen == 10 || gen == 11) && !o) sim_put(t, "null");
+    else sim_put(t, "%s", offset);
     if (x->data.kind == SIM_K_CONST) sim_put_sep(t), sim_put(t, "%u", (unsigned)x->data.value);
     sim_put_cache(t, x);
 }
@@ -321,7 +343,9 @@ static void put_ds(sim_text *t, const sim_inst *x) {
     sim_put(t, "%s", x->mnemonic);
     for (int i = 0; i < 4; i++)
         if (row_op(x, roles[i])) sim_put_sep(t), put_reg(t, x, ops[i]);
-    if (x->offset_imm) sim_put(t, x->two_offsets ? " offset0:%d" : " offset:%d", (int)x->offset_imm);
+    if (x->offset_imm && !strcmp(x->mnemonic, "ds_swizzle_b32")) {
+        sim_put(t, " offset:"), sim_put_swizzle(t, (unsigned)x->offset_imm);
+    } else if (x->offset_imm) sim_put(t, x->two_offsets ? " offset0:%d" : " offset:%d", (int)x->offset_imm);
     if (x->two_offsets && x->offset1) sim_put(t, " offset1:%u", x->offset1);
     if (x->gds) sim_put(t, " gds");
 }

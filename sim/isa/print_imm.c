@@ -100,10 +100,29 @@ void sim_put_hwreg(sim_text *t, const sim_inst *x) {
         if (regs[i].id == id && gen >= regs[i].gen_min && gen <= regs[i].gen_max) name = regs[i].name;
     if (id == 20 && (x->isa == SIM_GFX942 || x->isa == SIM_GFX950)) name = "XCC_ID";
     if (id >= 21 && id <= 24 && (x->isa == SIM_GFX942 || x->isa == SIM_GFX950)) name = NULL;
-    if (name) sim_put(t, "hwreg(HW_REG_%s", name);
+    if (name) sim_put(t, gen == 12 && id < 16 && id != 7 ? "hwreg(HW_REG_WAVE_%s" : "hwreg(HW_REG_%s", name);
     else sim_put(t, "hwreg(%u", id);
     if (offset || width != 32) sim_put(t, ", %u, %u", offset, width);
     sim_put(t, ")");
+}
+
+/* DS_SWIZZLE_B32's pattern. */
+void sim_put_swizzle(sim_text *t, unsigned v) {
+    unsigned and = v & 31, or = v >> 5 & 31, xor = v >> 10 & 31, group = 32 - and;
+    bool pow2 = group && !(group & (group - 1));
+    if (v & 0x8000 && v < 0x8100) sim_put(t, "swizzle(QUAD_PERM,%u,%u,%u,%u)", v & 3, v >> 2 & 3, v >> 4 & 3, v >> 6 & 3);
+    else if (v & 0x8000) sim_put(t, "%u", v);
+    else if (and == 31 && or == 0 && xor && !(xor & (xor - 1))) sim_put(t, "swizzle(SWAP,%u)", xor);
+    else if (and == 31 && or == 0 && xor && !(xor & (xor + 1))) sim_put(t, "swizzle(REVERSE,%u)", xor + 1);
+    else if (group > 1 && pow2 && or < group && !xor) sim_put(t, "swizzle(BROADCAST,%u,%u)", group, or);
+    else {
+        char mask[6] = "";
+        for (int i = 4, k = 0; i >= 0; i--, k++) {
+            bool a = and >> i & 1, o = or >> i & 1, x = xor >> i & 1;
+            mask[k] = a && !o ? (x ? 'i' : 'p') : (o != x ? '1' : '0');
+        }
+        sim_put(t, "swizzle(BITMASK_PERM,\"%s\")", mask);
+    }
 }
 
 void sim_put_simm16(sim_text *t, const sim_inst *x) {

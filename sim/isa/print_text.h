@@ -17,6 +17,7 @@ void sim_put_sep(sim_text *t);
 void sim_put_simm16(sim_text *t, const sim_inst *x);
 void sim_put_hwreg(sim_text *t, const sim_inst *x);
 void sim_put_message(sim_text *t, const sim_inst *x, unsigned imm);
+void sim_put_swizzle(sim_text *t, unsigned v);
 /* Cache policy of the memory formats. */
 void sim_put_cache(sim_text *t, const sim_inst *x);
 

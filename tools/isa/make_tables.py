@@ -96,6 +96,8 @@ def roles(fmt, mnem, fields):
 
     if fmt in ("SOP1", "SOP2", "SOPC"):
         add("DST", "sdst"), add("SRC0", "ssrc0"), add("SRC1", "ssrc1")
+        if mnem.startswith("s_sendmsg_rtn"):
+            ops[-1].cls = "IMM"
     elif fmt == "SOPK":
         reads = re.match(r"s_cmpk|s_setreg|s_waitcnt|s_cbranch", mnem)
         add("SRC0" if reads else "DST", "sdst")
@@ -134,6 +136,11 @@ def roles(fmt, mnem, fields):
         add("DST", "vdst"), add("ADDR", "addr"), add("DATA", "data0"), add("DATA1", "data1")
     elif fmt in ("FLAT", "GLOBAL", "SCRATCH"):
         add("DST", "vdst"), add("ADDR", "addr", "vaddr"), add("DATA", "data", "vsrc"), add("SADDR", "saddr")
+        if "cmpswap" in mnem:  # it returns one value and takes two
+            data = [o for o in ops if o.role == "DATA"][0]
+            for o in ops:
+                if o.role == "DST":
+                    o.n = data.n // 2
     elif fmt in ("MUBUF", "MTBUF", "MIMG", "SAMPLE"):
         if "vdata" in f and "_lds" not in mnem:
             kind, n, k, _ = f["vdata"]

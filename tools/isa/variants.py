@@ -123,7 +123,7 @@ TOLERANCE = [
 ZEROES_HIGH = re.compile(r"^v_(cvt_f16_(f32|u16|i16)|(rcp|rsq|sqrt|log|exp|sin|cos|floor|ceil|trunc|rndne|fract|frexp_mant|add|sub|"
                          r"subrev|mul|max|min|ldexp|mac)_f16|frexp_exp_i16_f16|(lshlrev|lshrrev|ashrrev)_[bi]16|"
                          r"(add|sub|subrev|mul_lo|max|min)_[ui]16|mad_legacy_.*|fma_legacy_f16|div_fixup_legacy_f16)$")
-KEEPS_HIGH = re.compile(r"^v_(mad_f16|mad_u16|mad_i16|fma_f16|div_fixup_f16|(min3|max3|med3)_[fiu]16|(add|sub)_i16)$")
+KEEPS_HIGH = re.compile(r"^v_(mad_f16|mad_u16|mad_i16|fma_f16|div_fixup_f16)$")
 
 # --- specifications ------------------------------------------------------------------------------------------------------
 
@@ -157,7 +157,7 @@ def reg(cls, n, dwords, half=None):
     return "%s%d%s" % (cls, n, half or "")
 
 
-def fields(ops):
+def fields(ops, ldexp=False):
     """(vdst, sdst, sources) of a row of the table; a row's optional literal is not listed there."""
     vdst = next((o for o in ops if o[0] in ("vdst", "vdsty", "vdstx")), None)
     sdst = next((o for o in ops if o[0] == "sdst"), None)
@@ -166,6 +166,8 @@ def fields(ops):
         o = next((o for o in ops if re.fullmatch(r"[vs]?src[xy]?%d" % i, o[0]) or o[0] == "ssrc%d" % i), None)
         if o:
             src.append(o)
+    if vdst is not None and len(src) == 2 and src[0][1] == src[1][1] == vdst[1] == "F16" and ldexp:
+        src[1] = (src[1][0], "I16", 16, src[1][3])  # the table has it as a float, for its constants' sake
     return vdst, sdst, src
 
 
@@ -224,7 +226,7 @@ CROSS = re.compile(r"READ|WRITELANE|PERMLANE|MBCNT")
 
 
 def valu_variants(family, fmt, name, base, ops, wave, rng, lean):
-    vdst, sdst, src = fields(ops)
+    vdst, sdst, src = fields(ops, "LDEXP" in name)
     native = NATIVE[family]
     masks = any(o[1] == "M64" for o in ops) or fmt == "VOPC" or "_CO_" in name or "DIV_FMAS" in name or CROSS.search(name)
     if wave != native and not masks:
@@ -247,7 +249,7 @@ def valu_variants(family, fmt, name, base, ops, wave, rng, lean):
         return out
     add({"var": 2, "exec_seed": 1, "scalar": True})
     if re.search("PERMLANEX?16_", name) and "SWAP" not in name:
-        for x in out:
+        for x in filter(None, out):
             x.exec_seed = None  # the texts say nothing of sources that are off ...
         add({"var": 2, "exec_seed": 1, "raw_opsel": 1})  # ... and op_sel[0] fetches them
         add({"var": 3, "exec_seed": 2, "raw_opsel": 1})
@@ -278,12 +280,12 @@ def valu_variants(family, fmt, name, base, ops, wave, rng, lean):
         if floats and "DIV_SCALE" not in name and "BITOP" not in name:
             add({"var": 1, "neg": rng.choice([m for m in range(1, 8) if m & ((1 << len(src)) - 1)]), "abs": rng.randint(0, 7)})
             add({"var": 3, "neg": rng.randint(0, 7), "abs": rng.randint(1, 7)})
-        if float_dst:
+        if float_dst and "PK_FMAC" not in name:
             add({"var": 0, "clamp": True})
             add({"var": 3, "omod": rng.randint(1, 3)})
         elif "MUL" not in name and vdst is not None and vdst[1] in ("U32", "I32", "U16", "I16") and "CMP" not in name and not floats:
             add({"var": 0, "clamp": True})
-        if any(o[2] == 16 for o in src) or vdst is not None and vdst[2] == 16:
+        if not name.startswith("V_S_") and any(o[2] == 16 for o in src) or vdst is not None and vdst[2] == 16:
             add({"var": 1, "half": rng.randint(1, 7)})
             add({"var": 2, "half": 8 | rng.randint(0, 7)})
         if "BITOP3" in name:
@@ -376,7 +378,7 @@ def pool_kind(name, i, kind, bits, s):
 
 
 def valu_spec(family, fmt, name, base, ops, wave, rng, k):
-    vdst, sdst, src = fields(ops)
+    vdst, sdst, src = fields(ops, "LDEXP" in name)
     s = Spec([])
     s.var, s.exec_seed = k.get("var", 0), k.get("exec_seed")
     s.clamp, s.omod, s.bitop = k.get("clamp", False), k.get("omod", 0), k.get("bitop", 0)
@@ -387,6 +389,13 @@ def valu_spec(family, fmt, name, base, ops, wave, rng, k):
         s.bitop = 0x6A
     s.raw_opsel = k.get("raw_opsel", 0)
     s.half = k.get("half", 0)
+    for i, o in enumerate(src):
+        if o[2] != 16:
+            s.half &= ~(1 << i)
+    if vdst is None or vdst[2] != 16 or re.search("FP8|BF8|FP4", name):
+        s.half &= 7
+    if k.get("half") and not s.half or s.half and "SCALEF32" in name:
+        return None
     s.dpp, s.sdwa = k.get("dpp"), None
     mode = MODE_DEFAULT[family]
     if s.omod:
@@ -420,7 +429,7 @@ def valu_spec(family, fmt, name, base, ops, wave, rng, k):
             s.src.append(("m", MASK_S))
             texts.append(sreg_mask(MASK_S, wave))
             continue
-        if cls.startswith("SSRC") or cls in ("SREG", "SSRC_LANESEL"):
+        if cls.startswith("SSRC") or name.startswith("V_S_") or cls in ("SREG", "SSRC_LANESEL"):
             s.src.append(("s", SRC_S[i]))
             texts.append(reg("s", SRC_S[i], dwords(bits)))
             continue
@@ -467,7 +476,7 @@ def valu_spec(family, fmt, name, base, ops, wave, rng, k):
     if s.bitop:
         tail += " bitop3:0x%x" % s.bitop
     if s.raw_opsel:
-        bits = [0, 1] if "PERMLANE" in name else list(range(n)) + [3]
+        bits = [0, 1] if "PERMLANE" in name else range(4) if s.raw_opsel & 4 else list(range(n)) + [3]
         tail += " op_sel:[%s]" % ",".join(str(s.raw_opsel >> i & 1) for i in bits)
     if s.half and family in ("gfx9", "gfx10"):
         tail += " op_sel:[%s]" % ",".join(str(s.half >> i & 1) for i in list(range(n)) + [3])
@@ -567,7 +576,7 @@ def sdwa_spec(family, fmt, name, base, src, vdst, s, dst, texts, wave, rng):
         else:
             sel.append(rng.choice([0, 1, 2, 3, 4, 5, 6]))
     dsel = 6 if fmt == "VOPC" or vdst[1] == "F32" else rng.choice([4, 5, 6] if vdst[2] == 16 else [0, 1, 2, 3, 4, 5, 6])
-    unused = rng.choice([0, 1, 2])
+    unused = rng.choice([0, 2] if vdst is not None and vdst[1] in FLOATS else [0, 1, 2])
     sext = [o[1] in ("I32", "I16") and x != 6 and rng.random() < 0.6 for o, x in zip(src, sel)]
     if "FP8" in name or "BF8" in name:
         sel, dsel = [rng.choice([0, 1, 2, 3]) if "PK" not in name else rng.choice([4, 5])], 6
@@ -591,7 +600,7 @@ def sdwa_spec(family, fmt, name, base, src, vdst, s, dst, texts, wave, rng):
 
 
 def salu_variants(family, fmt, name, base, ops, wave, rng):
-    vdst, sdst, src = fields(ops)
+    vdst, sdst, src = fields(ops, "LDEXP" in name)
     if wave != NATIVE[family] and not ("EXEC" in name and "B64" in name):
         return []
     if wave == 32 and "EXEC" in name and "B64" in name:
@@ -692,6 +701,10 @@ def program(manual, key, name):
         text = manual.sections[key]
         plain = re.sub(r"^[VS]_|_E(32|64)$", "", name)
         text = OVERRIDE.get(plain, text)
+        if "PK_MOV_B32" in name:
+            text = re.sub(r"S([01])\.u32\[", r"S\1[", text)  # a part of 64 bits
+        if "DIV_FIXUP_LEGACY_F16" in name:
+            text = manual.sections["VOP3", "V_DIV_FIXUP_F16"]  # the same, but for the high half
         if "MAD_MIX" in name:
             text = text.replace("in[0] * in[1] + in[2]", "fma(in[0], in[1], in[2])")
         cache[key] = E.Parser(text).program()
@@ -713,7 +726,7 @@ def evaluate(family, manual, fp8, s, text, code, pools):
 def evaluate_salu(family, manual, fp8, s, code):
     m = machine(manual, fp8, s)
     m.start()
-    _, sdst, src = fields(s.ops)
+    _, sdst, src = fields(s.ops, "LDEXP" in s.name)
     prog = program(manual, (s.fmt, s.name), s.name)
     bits = sdst[2] if sdst else 32
     old = s.old & ((1 << bits) - 1)
@@ -770,7 +783,7 @@ def lanes_of(s, seed):
 
 def evaluate_valu(family, manual, fp8, s, text, code, pools):
     import random
-    vdst, sdst, src = fields(s.ops)
+    vdst, sdst, src = fields(s.ops, "LDEXP" in s.name)
     half_text = re.search(r"v\d+\.[lh]", text) is not None
     rng = random.Random("state %s %s %d" % (s.base, s.fmt, s.var))
     rows, ins, sregs = {}, [], {}
@@ -841,7 +854,7 @@ class Context:
         w32 = self.wave == 32
         r = {"EXEC": E.vb(64, exec_mask), "EXEC_LO": E.vb(32, exec_mask), "VCC": E.vb(64, self.vcc), "SCC": E.vu(1, 0),
              "laneId": E.vi(32, lane), "WAVE32": E.vbool(w32), "WAVE64": E.vbool(not w32), "wave32": E.vbool(w32),
-             "D1": E.vb(64, 0), "OPSEL": E.vb(4, s.raw_opsel or s.opsel), "OPSEL_HI": E.vb(3, s.opsel_hi),
+             "D1": E.vb(64, 0), "OPSEL": E.vb(4, s.raw_opsel or s.opsel or s.half), "OPSEL_HI": E.vb(3, s.opsel_hi),
              "NEG": E.vb(3, s.neg_lo), "INST.OMOD": E.vb(2, s.bitop >> 6), "INST.ABS": E.vb(3, s.bitop >> 3),
              "INST.NEG": E.vb(3, s.bitop), "SDWA_SRC0_SEL": E.vb(3, s.sdwa[0][0] if s.sdwa else 6)}
         for i in range(4):
@@ -1008,6 +1021,8 @@ class Context:
                 m.regs["VCC"] = E.vb(64, self.sregs[s.src[i][1]] | self.sregs[s.src[i][1] + 1] << 32)
             else:
                 m.regs["S%d" % i] = E.vb(max(32, self.src[i][2]), v)
+            if s.dpp and i == 0 and v is not None:
+                m.vgpr[s.src[0][1]][lane] = v  # for texts that name the register
         for i in range(len(self.src), 3):
             m.regs["S%d" % i] = E.vb(32, 0)
         old = None
@@ -1036,7 +1051,7 @@ class Context:
         self.prog(m)
         if "RCP" in s.name:
             m.approximate = True
-        if re.search("FREXP_MANT|DIV_FIXUP", s.name):
+        if re.search("FREXP_MANT|DIV_FIXUP|CVT_F32_BF16", s.name):
             m.loose_nan = True  # whether a signalling NaN that passes is quieted is not said
         if "BITOP3" in s.name:
             m.regs["D0"] = m.regs["D"]
@@ -1120,6 +1135,12 @@ class Context:
         """Lanes that the text or the manual does not settle."""
         s, name = self.s, self.s.name
         kinds = [o[1] for o in self.src]
+        if "FREXP" in name and self.flush and FLOATS[kinds[0]].is_denormal(values[0] & ((1 << FLOATS[kinds[0]].width) - 1)):
+            return True
+        if "BF8" in name and "F32_" not in name.replace("SCALEF32_", "") and any(
+                k in FLOATS and any(FLOATS[k].is_nan(v >> FLOATS[k].width * j & ((1 << FLOATS[k].width) - 1))
+                                    for j in range(2 if k.startswith("PK2") else 1)) for v, k in zip(values, kinds)):
+            return True  # which of the three NaNs
         if m.approximate:
             for v, k in zip(values, kinds):
                 if k in FLOATS and FLOATS[k].is_denormal(v & ((1 << FLOATS[k].width) - 1)):
@@ -1153,7 +1174,7 @@ class Context:
             f = FLOATS[kinds[0]]
             r = N.fma(f, values[0], values[1], values[2])
             d = m.regs["D0"].bits() & ((1 << f.width) - 1)
-            return f.is_denormal(r) or f.is_denormal(d)
+            return f.is_denormal(r) or f.is_denormal(d) or f.is_inf(r)
         if "DIV_SCALE" in name:
             f = FLOATS[kinds[0]]
             if any(f.is_nan(v) or f.is_inf(v) or f.is_denormal(v) for v in values):
@@ -1196,6 +1217,8 @@ class Context:
             cls = {16: "h", 32: "f", 64: "d"}[f.width] + tol
         elif loose and f:
             cls = {"BF16": "b", "PK2_BF16": "b"}.get(kind) or {16: "h", 32: "f", 64: "d"}[f.width]
+        if bits == 16 and self.family == "gfx10" and s.sdwa and s.sdwa[2] == 6:
+            cls = "l" + (cls if cls != "e" else "")
         if bits == 16 and self.family == "gfx9" and not s.sdwa and not (s.half & 8) and not ZEROES_HIGH.match(s.base) and \
                 not KEEPS_HIGH.match(s.base):
             cls = "l" + (cls if cls != "e" else "")
