@@ -16,6 +16,8 @@
 #include <string.h>
 
 #define PAGE 4096u
+/* What LLVM up to 14, which had no flag for it, gave a kernel whose calls it could not follow. */
+#define UNKNOWN_CALLS_BYTES 16384u
 /* Code reaches its data by 32-bit distances, so that a longer image cannot have been linked. */
 #define IMAGE_MAX ((uint64_t)2 << 30)
 
@@ -24,6 +26,7 @@ enum { PROPERTY_WAVE32 = 1 << 10, PROPERTY_DYNAMIC_STACK = 1 << 11 };
 typedef struct kernel {
     sim_kernel pub; /* first: callers hold a pointer to it */
     const och_obj_kernel *info;
+    bool calls_pointers; /* may call functions through pointers */
 } kernel;
 
 struct sim_module {
@@ -35,8 +38,8 @@ struct sim_module {
     uint8_t *host;     /* the simulator's view of it */
     kernel *kernels;   /* [obj->n_kernels] */
     uint32_t *by_name; /* numbers of kernels in the order of their names */
-    uint64_t *taken;   /* offsets in the code whose addresses lie in memory, then every function's */
-    size_t n_taken, n_functions;
+    uint64_t *entries; /* offsets in the code that a pointer may hold */
+    size_t n_entries;
     pthread_mutex_t lock; /* of every kernel's program */
 };
 
@@ -120,15 +123,15 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Offsets in the code that pointers in memory may hold: what relocations name, then all functions but kernels. */
+/* Offsets in the code that pointers in memory may hold: what relocations name, and all functions but kernels. */
 static och_status find_entries(sim_module *m, och_err *err) {
     const och_obj *o = m->obj;
     size_t n = o->n_relocs + o->n_functions, n_kernels = o->n_kernels;
     uint64_t *kernels = och_malloc_array(n_kernels, sizeof *kernels);
-    m->taken = och_malloc_array(n, sizeof *m->taken);
-    if (!m->taken || !kernels) {
+    m->entries = och_malloc_array(n, sizeof *m->entries);
+    if (!m->entries || !kernels) {
         och_free(kernels);
-        return och_err_nomem(err, (n + n_kernels) * sizeof *m->taken, "entries of functions");
+        return och_err_nomem(err, (n + n_kernels) * sizeof *m->entries, "entries of functions");
     }
     for (size_t i = 0; i < n_kernels; i++) kernels[i] = o->kernels[i].entry_addr;
     if (n_kernels) qsort(kernels, n_kernels, sizeof *kernels, by_value);
@@ -137,12 +140,12 @@ static och_status find_entries(sim_module *m, och_err *err) {
         if (r->symbol[0] && (!r->symbol_defined || r->symbol_absolute)) continue;
         /* The addend of a distance counts from the place that holds it. */
         uint64_t addend = sim_reloc_is_distance(r) ? 0 : (uint64_t)r->addend, offset = r->symbol_addr + addend - o->text_addr;
-        if (offset < o->text_bytes && offset % 4 == 0) m->taken[m->n_taken++] = offset;
+        if (offset < o->text_bytes && offset % 4 == 0) m->entries[m->n_entries++] = offset;
     }
     for (size_t i = 0; i < o->n_functions; i++) {
         uint64_t offset = o->functions[i].addr - o->text_addr;
         bool is_kernel = n_kernels && bsearch(&o->functions[i].addr, kernels, n_kernels, sizeof *kernels, by_value);
-        if (!is_kernel && offset < o->text_bytes && offset % 4 == 0) m->taken[m->n_taken + m->n_functions++] = offset;
+        if (!is_kernel && offset < o->text_bytes && offset % 4 == 0) m->entries[m->n_entries++] = offset;
     }
     och_free(kernels);
     return OCH_OK;
@@ -199,6 +202,8 @@ static och_status list_kernels(sim_module *m, och_err *err) {
     for (size_t i = 0; i < n; i++) {
         m->kernels[i].info = &m->obj->kernels[i];
         fill_kernel(m->board, &m->obj->kernels[i], &m->kernels[i].pub);
+        m->kernels[i].calls_pointers = m->kernels[i].pub.dynamic_stack ||
+                                       (m->obj->version == 4 && m->kernels[i].pub.scratch_bytes >= UNKNOWN_CALLS_BYTES);
         m->by_name[i] = (uint32_t)i;
     }
     if (n) qsort_r(m->by_name, n, sizeof *m->by_name, by_kernel_name, (void *)(uintptr_t)m->obj->kernels);
@@ -253,7 +258,7 @@ void sim_module_unload(sim_module *m) {
     }
     och_free(m->kernels);
     och_free(m->by_name);
-    och_free(m->taken);
+    och_free(m->entries);
     och_obj_destroy(m->obj);
     pthread_mutex_destroy(&m->lock);
     och_free(m);
@@ -291,10 +296,11 @@ och_status sim_module_kernel(sim_module *m, const char *name, const sim_kernel *
     och_status st = OCH_OK;
     pthread_mutex_lock(&m->lock);
     if (!k->pub.program) {
-        /* A stack of unknown depth is how compilers mark calls through pointers. */
-        size_t n_entries = m->n_taken + (k->pub.dynamic_stack ? m->n_functions : 0);
+        /* A stack of unknown depth is how compilers mark calls through pointers. Other kernels must not be charged with the
+         * registers and instructions of functions that they never reach. */
+        size_t n_entries = k->calls_pointers ? m->n_entries : 0;
         st = sim_program_create(m->board->isa, k->pub.wave_size, m->host + (o->text_addr - m->lo), (size_t)o->text_bytes,
-                                o->text_addr - m->lo + m->addr, k->info->entry_addr - o->text_addr, m->taken, n_entries,
+                                o->text_addr - m->lo + m->addr, k->info->entry_addr - o->text_addr, m->entries, n_entries,
                                 &k->pub.program, err);
         if (st != OCH_OK) (void)och_err_prefix(err, "kernel '%.200s'", k->info->name);
     }

@@ -220,7 +220,7 @@ static void registers_of_kernels(void **s) {
     }
 }
 
-/* Code that only a pointer in memory leads to is part of the program; code that nothing leads to is not. */
+/* What a pointer may lead to is part of the programs of the kernels that call through pointers, and of no others. */
 static void functions_behind_pointers(void **s) {
     (void)s;
     sim_module *m = load("v5-gfx1100.co", "gfx1100");
@@ -239,10 +239,20 @@ static void functions_behind_pointers(void **s) {
     assert_non_null(sim_program_at(k->program, base + 0x1e00));
     assert_non_null(sim_program_at(k->program, base + 0x1f00));
     assert_null(sim_program_at(k->program, base + 0x2000));
-    k = kernel(m, "plain");
-    assert_non_null(sim_program_at(k->program, base + 0x1e00)); /* its address is in memory */
+    k = kernel(m, "plain"); /* calls nothing by pointers: pays for nobody's instructions and registers */
+    assert_null(sim_program_at(k->program, base + 0x1e00));
     assert_null(sim_program_at(k->program, base + 0x1f00));
     assert_null(sim_program_at(k->program, base + 0x1d00));
+    sim_module_unload(m);
+
+    m = load("v4-gfx1030-clang14.co", "gfx1030"); /* says it by 16 KiB of scratch alone */
+    base = global(m, "counter", 4) - 0x4270;
+    k = kernel(m, "dispatch");
+    assert_int_equal(k->scratch_bytes, 16384);
+    assert_false(k->dynamic_stack);
+    assert_non_null(sim_program_at(k->program, base + 0x1d00));
+    assert_non_null(sim_program_at(k->program, base + 0x1d38));
+    assert_null(sim_program_at(kernel(m, "axpy")->program, base + 0x1d00));
     sim_module_unload(m);
 }
 

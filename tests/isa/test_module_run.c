@@ -90,9 +90,10 @@ static void every_target(void **s) {
     (void)s;
     static const char *const files[][2] = {{"bundle-v3.ccob", "gfx906"},
                                            {"v4-gfx90a.co", "gfx90a"},
+                                           {"v4-gfx1030-clang14.co", "gfx1030"},
                                            {"v5-gfx1100.co", "gfx1100"},
                                            {"v6-gfx1151-wave64.co", "gfx1151"}};
-    for (size_t i = 0; i < 4; i++) {
+    for (size_t i = 0; i < 5; i++) {
         open_module(files[i][0], files[i][1]);
         axpy();
         rotate();
@@ -103,16 +104,19 @@ static void every_target(void **s) {
 /* Functions that only a table of pointers leads to, in memory that a relocation filled. */
 static void calls_through_pointers(void **s) {
     (void)s;
-    open_module("v5-gfx1100.co", "gfx1100");
-    uint64_t o = device(4);
-    int32_t *ho = host(o, 4);
-    for (int which = 0; which < 2; which++) {
-        *ho = 1234;
-        run("dispatch", (void *[]){&o, &which}, 1, 1);
-        assert_int_equal(*ho, which ? 1234 * 3 + 3 /* table[1234 & 3] */ : 1234 * 2 + 7);
+    static const char *const files[][2] = {{"v5-gfx1100.co", "gfx1100"}, {"v4-gfx1030-clang14.co", "gfx1030"}};
+    for (size_t i = 0; i < 2; i++) {
+        open_module(files[i][0], files[i][1]);
+        uint64_t o = device(4);
+        int32_t *ho = host(o, 4);
+        for (int which = 0; which < 2; which++) {
+            *ho = 1234;
+            run("dispatch", (void *[]){&o, &which}, 1, 1);
+            assert_int_equal(*ho, which ? 1234 * 3 + 3 /* table[1234 & 3] */ : 1234 * 2 + 7);
+        }
+        release(o);
+        sim_module_unload(module);
     }
-    release(o);
-    sim_module_unload(module);
 }
 
 /* A variable that the host writes is what the kernel reads. */

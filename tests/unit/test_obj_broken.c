@@ -10,8 +10,8 @@
 
 #include <string.h>
 
-static const char *const objects[] = {"v4-gfx90a.co", "v5-gfx1100.co", "v6-gfx1151-wave64.co", "v6-gfx9-generic.co",
-                                      "relocs.co"};
+static const char *const objects[] = {"v4-gfx90a.co",         "v4-gfx1030-clang14.co", "v5-gfx1100.co",
+                                      "v6-gfx1151-wave64.co", "v6-gfx9-generic.co",    "relocs.co"};
 static const char *const bundles[] = {"bundle.hipfb", "bundle-v1.ccob", "bundle-v2.ccob", "bundle-v3.ccob"};
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
