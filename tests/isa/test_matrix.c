@@ -350,7 +350,7 @@ static mods choose(const op *o) {
     m.constant = !o->sparse && below(4) == 0;
     m.c_value = (double[]){0, 1, -2, 4}[below(4)];
     m.d_is_c = !m.constant && below(2);
-    m.overlap = !o->sparse && below(4) == 0; /* D where A is: A must have been read first */
+    m.overlap = !o->sparse && below(4) == 0; /* D where A or B is: that must have been read first */
     m.scale_sel[0] = below(4);
     m.scale_sel[1] = below(4);
     return m;
@@ -553,7 +553,7 @@ static unsigned n_run;
 static void run(const op *o, bool small) {
     mods m = choose(o);
     fill(o, &m, small);
-    unsigned d_row = m.overlap && !m.d_is_c ? ROW_A : ROW_D;
+    unsigned d_row = m.overlap && !m.d_is_c ? below(2) ? ROW_A : ROW_B : ROW_D;
     memcpy(before, regs, sizeof regs);
     static uint32_t first[N_ROWS * 64];
     for (int level = 0; level <= sim_host_level(); level++) {
