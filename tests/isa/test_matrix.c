@@ -880,11 +880,51 @@ static void test_meanings(void **state) {
         }
 }
 
+/* Every matrix row of the decoder's tables has a meaning, in each wave size, and decodes to operands of as many registers as
+ * are read and written here. */
+static void test_decoder(void **state) {
+    (void)state;
+    const sim_row *row;
+    unsigned n_rows = 0;
+    for (size_t r = 0; (row = sim_row_at(r)); r++) {
+        if (!strstr(row->mnemonic, "mfma_") && !strstr(row->mnemonic, "wmma") && !strstr(row->mnemonic, "smfmac") &&
+            !strstr(row->mnemonic, "swmmac"))
+            continue;
+        for (unsigned isa = 0; isa < SIM_N_ISA; isa++)
+            for (unsigned lanes = isa > SIM_GFX950 ? 32 : 64; row->isas >> isa & 1 && lanes <= 64; lanes += 32) {
+                uint32_t hi = (isa > SIM_GFX950 ? 0xcc000000u : 0xd3800000u) | (uint32_t)row->opcode << 16;
+                uint32_t regs0 = 256 | 256 << 9, words[4] = {hi, regs0 | 256 << 18, 0, 0}; /* all operands v0 */
+                if (row->format == SIM_VOP3PX2)
+                    words[0] = 0xd3ac0000, words[1] = regs0, words[2] = hi | 1 << 11, words[3] = regs0 | 256 << 18;
+                sim_inst x, y;
+                sim_uop u = {0};
+                och_err err;
+                if (sim_decode((sim_isa)isa, lanes, (const uint8_t *)words, sizeof words, 0, &x, &y, &err) != OCH_OK)
+                    fail_msg("%s on isa %u: %s", row->mnemonic, isa, err.message);
+                if (!sim_mx_prepare((sim_isa)isa, lanes, &x, 0, &u)) fail_msg("%s has no meaning", row->mnemonic);
+                n_rows++;
+                if (x.dst.kind == SIM_K_NONE) { /* AMD's description of the xf32 forms names no operands */
+                    assert_non_null(strstr(row->mnemonic, "xf32"));
+                    print_message("%s is decoded without operands\n", row->mnemonic);
+                    continue;
+                }
+                unsigned n[4];
+                sim_mx_registers(&u, n);
+                unsigned have[4] = {x.src[0].n_dwords, x.src[1].n_dwords, x.src[2].n_dwords, x.dst.n_dwords};
+                if (memcmp(n, have, sizeof n))
+                    fail_msg("%s on isa %u wave%u: %u %u %u %u registers decoded, %u %u %u %u used", row->mnemonic, isa,
+                             lanes, have[0], have[1], have[2], have[3], n[0], n[1], n[2], n[3]);
+            }
+    }
+    assert_true(n_rows > 200);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gfx908),  cmocka_unit_test(test_gfx90a),         cmocka_unit_test(test_gfx942),
         cmocka_unit_test(test_gfx950),  cmocka_unit_test(test_gfx11),          cmocka_unit_test(test_gfx12),
         cmocka_unit_test(test_absent),  cmocka_unit_test(test_special_values), cmocka_unit_test(test_denormals),
-        cmocka_unit_test(test_meanings), cmocka_unit_test(test_flushed_steps), cmocka_unit_test(test_rounding)};
+        cmocka_unit_test(test_meanings), cmocka_unit_test(test_flushed_steps), cmocka_unit_test(test_rounding),
+        cmocka_unit_test(test_decoder)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
