@@ -41,11 +41,17 @@ function(hip_version_script path left_out)
   file(CONFIGURE OUTPUT ${path} CONTENT "${text}" @ONLY)
 endfunction()
 
+# Of src/ it uses base, obj and target alone, and does not wait for the rest.
+file(GLOB_RECURSE hip_base CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/base/*.c ${PROJECT_SOURCE_DIR}/src/obj/*.c
+  ${PROJECT_SOURCE_DIR}/src/target/*.c)
+add_library(ochre_sim_base STATIC ${hip_base})
+target_link_libraries(ochre_sim_base PUBLIC ochre_flags ${OCHRE_THIRD_PARTY})
+
 function(hip_library target folder left_out)
   set(script ${CMAKE_CURRENT_BINARY_DIR}/${target}.map)
   hip_version_script(${script} "${left_out}")
   add_library(${target} SHARED)
-  target_link_libraries(${target} PRIVATE ochre_sim_objects ochre_internal)
+  target_link_libraries(${target} PRIVATE ochre_sim_objects ochre_sim_base)
   # Bound locally, and never unloaded: threads of streams may be in it.
   target_link_options(${target} PRIVATE -Wl,--version-script=${script} -Wl,-Bsymbolic -Wl,--exclude-libs,ALL -Wl,--no-undefined
     -Wl,-z,nodelete)
