@@ -126,7 +126,7 @@ uint64_t sim_special_read64(const sim_wave *w, uint32_t reg) {
 
 uint32_t sim_special_read(const sim_wave *w, uint32_t reg) { return (uint32_t)sim_special_read64(w, reg); }
 
-void sim_wave_mode_changed(sim_wave *w) {
+void sim_wave_mode_set(sim_wave *w) {
     static const uint32_t rc[4] = {0, 2, 1, 3}; /* nearest, +inf, -inf, zero -> MXCSR.RC */
     uint32_t m = w->mode;
     uint32_t x = 0x1f80u | rc[m & 3] << 13;
@@ -134,8 +134,12 @@ void sim_wave_mode_changed(sim_wave *w) {
     if (!(m >> 5 & 1)) x |= 0x8000u; /* denormal results are zero */
     w->mxcsr = x;
     w->mode_plain = (m & 0xf) == 0 && (m >> 6 & 3) == 3;
+}
+
+void sim_wave_mode_changed(sim_wave *w) {
+    sim_wave_mode_set(w);
 #if defined(__x86_64__)
-    _mm_setcsr(x);
+    _mm_setcsr(w->mxcsr);
 #endif
 }
 

@@ -366,13 +366,15 @@ static bool before(sim_observer *ob, sim_wave *w, const sim_uop *u) {
     /* One lane's store, or one right after a release: if stores are not told apart it may be a flag. */
     const bool flag = writes && !atomic && !o->marks_stores && (!(a->mask & (a->mask - 1)) || passed.stores == 0);
     bool global = false;
-    uint8_t kind = (uint8_t)((writes ? WRITE : 0) | (atomic ? ATOMIC : 0));
+    const uint8_t access = writes ? WRITE : 0, kind = (uint8_t)(access | (atomic ? ATOMIC : 0));
+    /* Cache policy, which a flat access of LDS may carry, means nothing there. */
+    const uint8_t lds_kind = (uint8_t)(access | (a->atomic || poll ? ATOMIC : 0));
     for (unsigned l = 0; l < SIM_MAX_LANES; l++) {
         if (!(a->mask >> l & 1) || a->space[l] == SIM_ACCESS_SCRATCH) continue;
         if (a->space[l] == SIM_ACCESS_LDS) {
             if (a->atomic || poll) mark_lds(o, w, v, (uint32_t)a->addr[l]);
-            if (!one(o, w, u, v, l, a->addr[l], kind, true)) return false;
-            if (a->second && !one(o, w, u, v, l, (uint32_t)(a->addr[l] + a->second), kind, true)) return false;
+            if (!one(o, w, u, v, l, a->addr[l], lds_kind, true)) return false;
+            if (a->second && !one(o, w, u, v, l, (uint32_t)(a->addr[l] + a->second), lds_kind, true)) return false;
         } else if (!o->silent) {
             global = true;
             if (atomic || flag) mark_global(o, w, v, a->addr[l], reads, writes);
@@ -460,6 +462,11 @@ static void end(sim_observer *ob, const sim_launch_state *s) {
     och_free(o);
 }
 
+static bool overlap(const sim_operand *a, const sim_operand *b) {
+    if (a->kind != b->kind || (a->kind != SIM_K_VGPR && a->kind != SIM_K_SGPR)) return false;
+    return a->reg < b->reg + (b->n_dwords ? b->n_dwords : 1) && b->reg < a->reg + (a->n_dwords ? a->n_dwords : 1);
+}
+
 /* Loads that a small loop repeats at an address which the loop does not change: one wave waits there for another. */
 static void find_polls(race *o, const sim_program *p) {
     for (size_t i = 0; i < sim_program_n_uops(p); i++) {
@@ -470,14 +477,12 @@ static void find_polls(race *o, const sim_program *p) {
         for (const sim_uop *t = first; t < u; t++)
             if (!sim_check_is_link(t) && (t->inst->format >= SIM_DS || t->inst->format == SIM_SMEM)) load = t, n_memory++;
         if (n_memory != 1 || load->inst->is_store || load->inst->is_atomic) continue;
-        const sim_operand *addr = &load->inst->addr;
+        const sim_inst *l = load->inst;
+        const sim_operand *from[] = {&l->addr, &l->saddr, &l->base, &l->soffset};
         bool moves = false;
         for (const sim_uop *t = first; t < u; t++)
-            for (const sim_inst *x = sim_check_is_link(t) ? NULL : t->inst; x; x = x->dual) {
-                const sim_operand *d = &x->dst;
-                moves |= addr->kind == SIM_K_VGPR && d->kind == SIM_K_VGPR && d->reg < addr->reg + addr->n_dwords &&
-                         addr->reg < d->reg + d->n_dwords;
-            }
+            for (const sim_inst *x = sim_check_is_link(t) ? NULL : t->inst; x; x = x->dual)
+                for (size_t k = 0; k < sizeof from / sizeof *from; k++) moves |= overlap(&x->dst, from[k]) || overlap(&x->sdst, from[k]);
         if (!moves) o->polls[load->index] = true;
     }
 }

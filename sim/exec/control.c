@@ -154,6 +154,17 @@ static const sim_uop *h_trap(sim_wave *w, const sim_uop *u) {
     return sim_wave_fault(w, u, SIM_FAULT_TRAP, -1, 0, 0, false, "the kernel ended itself (s_trap: abort, assert, __builtin_trap)");
 }
 
+/* Messages that answer: the doorbell, dispatch and trap addresses are 0 here, for no packet and no trap handler stands behind
+ * a launch. The clock (MSG_RTN_GET_REALTIME) counts what the wave has executed. */
+static const sim_uop *h_sendmsg_rtn(sim_wave *w, const sim_uop *u) {
+    const sim_operand *m = &u->inst->src[0];
+    uint32_t message = (m->kind == SIM_K_CONST ? (uint32_t)m->value : sim_sread(w, m->reg)) & 0xff;
+    uint64_t answer = message == 0x83 ? w->n_executed : 0;
+    if (u->inst->dst.n_dwords == 2) sim_swrite64(w, u->inst->dst.reg, answer);
+    else sim_swrite(w, u->inst->dst.reg, (uint32_t)answer);
+    return u + 1;
+}
+
 static const sim_uop *h_code_end(sim_wave *w, const sim_uop *u) {
     return sim_wave_fault(w, u, SIM_FAULT_PC, -1, 0, 0, false, "execution ran past the end of the code (s_code_end)");
 }

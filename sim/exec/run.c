@@ -129,13 +129,7 @@ och_status sim_run_wave(sim_program *p, sim_wave *w, uint64_t max_instructions, 
     l->group.n_live = 1;
     uint64_t limit = max_instructions ? max_instructions : (uint64_t)1 << 32;
     for (;;) {
-#if defined(__x86_64__)
-        uint32_t host = _mm_getcsr();
-        sim_wave_mode_changed(w);
-        _mm_setcsr(host);
-#else
-        sim_wave_mode_changed(w);
-#endif
+        sim_wave_mode_set(w);
         sim_wave_resume(w, &l->worker, 1 << 20);
         if (w->state == SIM_WAVE_DONE) return OCH_OK;
         if (w->state == SIM_WAVE_YIELD && w->n_executed >= limit) {

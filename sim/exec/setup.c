@@ -162,6 +162,7 @@ void sim_block_start(sim_block *b, sim_launch_state *s, uint64_t flat_id) {
         w->scratch_lane_bytes = s->scratch_lane_bytes;
         w->wave_id = i;
         w->mode = initial_mode(k, l->isa);
+        sim_wave_mode_set(w);
         set_scalars(w, s, g);
         set_work_items(w, s, g);
     }

@@ -178,7 +178,8 @@ static inline const sim_space *sim_wave_space(const sim_wave *w) { return w->wor
 const sim_uop *sim_wave_fault(sim_wave *w, const sim_uop *u, sim_fault_kind kind, int lane, uint64_t addr, uint32_t size_bytes,
                               bool store, const char *what);
 
-/* Recomputes mxcsr and mode_plain from w->mode, and loads the control word. */
+/* Recomputes mxcsr and mode_plain from w->mode; the second also loads the control word, for instructions that change MODE. */
+void sim_wave_mode_set(sim_wave *w);
 void sim_wave_mode_changed(sim_wave *w);
 
 #endif
