@@ -47,7 +47,8 @@ static bool task_of(sim_wave *w, const sim_uop *u, bool sampled, task *t) {
         if (t->kind == SIM_IMAGE_2D_ARRAY) t->kind = SIM_IMAGE_2D;
     }
     if (!(SIM_BIT(w->isa) & SIM_GCN)) {
-        static const uint8_t of_dim[8] = {SIM_IMAGE_1D, SIM_IMAGE_2D, SIM_IMAGE_3D, 255, SIM_IMAGE_1D_ARRAY, SIM_IMAGE_2D_ARRAY, 255, 255};
+        static const uint8_t of_dim[8] = {SIM_IMAGE_1D,       SIM_IMAGE_2D,       SIM_IMAGE_3D, 255,
+                                          SIM_IMAGE_1D_ARRAY, SIM_IMAGE_2D_ARRAY, 255,          255};
         t->kind = of_dim[inst->dim & 7];
     }
     if (t->im.valid && t->kind != 255) {
@@ -225,11 +226,13 @@ static bool address_mode(unsigned mode, int64_t i, uint32_t n, uint32_t *out) {
 }
 
 /* One texel as floats (or integers), through address modes, border and compare. False: a fault. */
-static bool fetch(sim_wave *w, const sim_uop *u, const task *t, int lane, const int64_t at[3], const float *ref, uint32_t out[4]) {
+static bool fetch(sim_wave *w, const sim_uop *u, const task *t, int lane, const int64_t at[3], const float *ref,
+                  uint32_t out[4]) {
     const uint32_t size[3] = {t->im.width, t->im.height, t->im.depth};
     uint32_t p[3], v[4] = {0};
     bool in = true;
-    for (unsigned k = 0; k < 3; k++) in &= address_mode(k == 2 && t->kind != SIM_IMAGE_3D ? 2 : t->sm.address[k], at[k], size[k], &p[k]);
+    for (unsigned k = 0; k < 3; k++)
+        in &= address_mode(k == 2 && t->kind != SIM_IMAGE_3D ? 2 : t->sm.address[k], at[k], size[k], &p[k]);
     if (in) {
         if (!texel(w, u, t, lane, p, v)) return false;
         select_components(t, v, out);
@@ -343,7 +346,8 @@ sim_bound sim_bind_image(sim_binder *b, const sim_inst *inst, sim_uop *u) {
         if (!strcmp(rows[i].name, inst->meaning)) r = &rows[i];
     if (!r || inst->tfe || inst->lwe) return SIM_BOUND_NO;
     if (inst->base.kind != SIM_K_SGPR || inst->base.reg + 8 > 128) return SIM_BOUND_NO;
-    if ((r->op == SAMPLE || r->op == GATHER) && (inst->samp.kind != SIM_K_SGPR || inst->samp.reg + 4 > 128)) return SIM_BOUND_NO;
+    if ((r->op == SAMPLE || r->op == GATHER) && (inst->samp.kind != SIM_K_SGPR || inst->samp.reg + 4 > 128))
+        return SIM_BOUND_NO;
     for (unsigned i = 0; i < inst->n_vaddr; i++)
         if (inst->vaddr[i].kind != SIM_K_VGPR) return SIM_BOUND_NO;
     const sim_operand *data = inst->data.kind == SIM_K_VGPR ? &inst->data : &inst->dst;
@@ -354,13 +358,16 @@ sim_bound sim_bind_image(sim_binder *b, const sim_inst *inst, sim_uop *u) {
     u->d = sim_bind_row(b, dst->reg);
     u->s[2] = sim_bind_row(b, data->reg);
     u->flags = inst->dst.kind == SIM_K_VGPR;
-    u->fn = r->op == SAMPLE || r->op == GATHER ? run_sample : r->op == RESINFO ? run_resinfo : r->op == ATOMIC ? run_atomic : run_load_store;
+    u->fn = r->op == SAMPLE || r->op == GATHER ? run_sample
+            : r->op == RESINFO                 ? run_resinfo
+            : r->op == ATOMIC                  ? run_atomic
+                                               : run_load_store;
     return SIM_BOUND_UOP;
 }
 
 const sim_meaning *sim_meaning_at_image(size_t i) {
     static const sim_meaning all[] = {
-#define SIM_IMAGE(n, o, f)                                                                                                      \
+#define SIM_IMAGE(n, o, f)                                                                                                     \
     {"IMAGE_" #n, o == SAMPLE ? SIM_APPROX : SIM_EXACT, o == SAMPLE ? "filter weights of 8 bits, sums in f32" : NULL},
 #include "isa/image.def"
 #undef SIM_IMAGE

@@ -15,7 +15,12 @@
 typedef enum sim_image_kind {
     SIM_IMAGE_1D, SIM_IMAGE_2D, SIM_IMAGE_3D, SIM_IMAGE_1D_ARRAY, SIM_IMAGE_2D_ARRAY, SIM_IMAGE_BUFFER
 } sim_image_kind;
-typedef enum sim_image_address { SIM_IMAGE_WRAP = 0, SIM_IMAGE_MIRROR = 1, SIM_IMAGE_CLAMP = 2, SIM_IMAGE_BORDER = 6 } sim_image_address;
+typedef enum sim_image_address {
+    SIM_IMAGE_WRAP = 0,
+    SIM_IMAGE_MIRROR = 1,
+    SIM_IMAGE_CLAMP = 2,
+    SIM_IMAGE_BORDER = 6
+} sim_image_address;
 
 /* What a component of the result is; 0 in all four means x, y, z, w. */
 typedef enum sim_image_select { SIM_SEL_0 = 0, SIM_SEL_1 = 1, SIM_SEL_X = 4, SIM_SEL_Y, SIM_SEL_Z, SIM_SEL_W } sim_image_select;

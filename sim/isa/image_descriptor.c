@@ -21,13 +21,14 @@ static och_status check(sim_isa isa, const sim_image_fields *f, uint32_t pitch, 
     if (f->kind == SIM_IMAGE_BUFFER) return OCH_OK;
     uint32_t max = gcn(isa) ? 16384 : 65536, max_depth = 8192;
     if (f->base & 255)
-        return och_err_set(err, OCH_INVALID, "the base of an image must be a multiple of 256, found 0x%llx", (unsigned long long)f->base);
+        return och_err_set(err, OCH_INVALID, "the base of an image must be a multiple of 256, found 0x%llx",
+                           (unsigned long long)f->base);
     if (!f->width || f->width > max || !f->height || f->height > 16384 || !f->depth || f->depth > max_depth)
-        return och_err_set(err, OCH_RANGE, "an image may have up to %u x 16384 x %u elements, found %u x %u x %u", max, max_depth,
-                           f->width, f->height, f->depth);
+        return och_err_set(err, OCH_RANGE, "an image may have up to %u x 16384 x %u elements, found %u x %u x %u", max,
+                           max_depth, f->width, f->height, f->depth);
     if (pitch % bytes || pitch / bytes < f->width || pitch / bytes > 65536)
-        return och_err_set(err, OCH_RANGE, "the pitch of an image must hold a row of %u elements of %u bytes, found %u bytes", f->width,
-                           bytes, pitch);
+        return och_err_set(err, OCH_RANGE, "the pitch of an image must hold a row of %u elements of %u bytes, found %u bytes",
+                           f->width, bytes, pitch);
     if (!gcn(isa) && layered(f->kind) && pitch != sim_image_pitch(f->width, f->format))
         return och_err_set(err, OCH_INVALID, "the pitch of a layered image must be %u bytes on this target, found %u",
                            sim_image_pitch(f->width, f->format), pitch);
@@ -97,7 +98,8 @@ sim_image sim_image_of(sim_isa isa, const uint32_t r[8]) {
     } else {
         m.format = sim_typed_of(isa, r[1] >> 20 & (isa == SIM_GFX1030 ? 0x1ff : 0xff));
         m.width = (r[1] >> 30 | (r[2] & 0x3fff) << 2) + 1;
-        m.pitch_bytes = layered(m.kind) ? sim_image_pitch(m.width, m.format) : ((r[4] & 0xffff) + 1) * sim_typed_bytes(m.format);
+        m.pitch_bytes =
+            layered(m.kind) ? sim_image_pitch(m.width, m.format) : ((r[4] & 0xffff) + 1) * sim_typed_bytes(m.format);
         m.first_layer = r[4] >> 16 & 0x1fff;
     }
     m.valid = sim_typed_bytes(m.format) != 0 && !(r[3] >> 20 & 31); /* swizzle mode 0: linear */

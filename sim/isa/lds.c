@@ -214,7 +214,11 @@ sim_bound sim_bind_lds(sim_binder *b, const sim_inst *inst, sim_uop *u) {
         u->imm = (uint32_t)inst->offset_imm > 0xff ? (uint32_t)inst->offset_imm : off0 | off1 << 8;
     }
     int f = row->op != SIM_LO_LOAD && row->op != SIM_LO_STORE ? -1
-            : row->data == SIM_MD_32 ? 0 : row->data == SIM_MD_64 ? 1 : row->data == SIM_MD_96 ? 2 : row->data == SIM_MD_128 ? 3 : -1;
+            : row->data == SIM_MD_32                          ? 0
+            : row->data == SIM_MD_64                          ? 1
+            : row->data == SIM_MD_96                          ? 2
+            : row->data == SIM_MD_128                         ? 3
+                                                              : -1;
     if (f >= 0) u->fn = row->op == SIM_LO_LOAD ? sim_mem_fast_host()->lds_load[f] : sim_mem_fast_host()->lds_store[f];
     return SIM_BOUND_UOP;
 }

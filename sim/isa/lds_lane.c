@@ -95,7 +95,8 @@ const sim_uop *sim_lds_transpose(sim_wave *w, const sim_uop *u) {
     SIM_EACH_LANE(i, exec) {
         uint8_t out[12] = {0};
         unsigned group = i & ~15u, l = i & 15;
-        for (unsigned e = 0; e < n; e++) bits_put(out, e * size, size, bits_at(in[group + e * (16 / n) + l / n], l % n * size, size));
+        for (unsigned e = 0; e < n; e++)
+            bits_put(out, e * size, size, bits_at(in[group + e * (16 / n) + l / n], l % n * size, size));
         for (unsigned k = 0; k < bytes / 4; k++) memcpy(d + k * w->lanes + i, out + 4 * k, 4);
     }
     return u + 1;

@@ -10,10 +10,16 @@ static const sim_mem_row rows[] = {
      .data = d, .prefixes = p},
 #include "isa/memory.def"
 #undef SIM_MEM
-    {.names = {NULL, "GLOBAL_LOAD_TR_B64", NULL, NULL, NULL}, .suffix = "LOAD_TR_B64", .op = SIM_MO_TRANSPOSE, .data = SIM_MD_64,
+    {.names = {NULL, "GLOBAL_LOAD_TR_B64", NULL, NULL, NULL},
+     .suffix = "LOAD_TR_B64",
+     .op = SIM_MO_TRANSPOSE,
+     .data = SIM_MD_64,
      .prefixes = SIM_MP_GLOBAL},
-    {.names = {NULL, "GLOBAL_LOAD_TR_B128", NULL, NULL, NULL}, .suffix = "LOAD_TR_B128", .op = SIM_MO_TRANSPOSE,
-     .data = SIM_MD_128, .prefixes = SIM_MP_GLOBAL},
+    {.names = {NULL, "GLOBAL_LOAD_TR_B128", NULL, NULL, NULL},
+     .suffix = "LOAD_TR_B128",
+     .op = SIM_MO_TRANSPOSE,
+     .data = SIM_MD_128,
+     .prefixes = SIM_MP_GLOBAL},
 };
 #define N_ROWS (sizeof rows / sizeof *rows)
 
@@ -106,19 +112,53 @@ static uint64_t lane_addr(const sim_wave *w, const sim_uop *u, unsigned lane, pl
 
 static bool lane_read(sim_wave *w, const sim_uop *u, sim_range *c, int lane, place p, uint64_t addr, void *out, uint32_t n) {
     if (p == PRIVATE) return sim_mem_scratch_read(w, u, lane, (uint32_t)addr, out, n);
-    const uint8_t *at = p == SHARED ? sim_mem_lds(w, u, lane, (uint32_t)addr, n, false) : sim_mem_at(w, u, c, lane, addr, n, false);
+    const uint8_t *at =
+        p == SHARED ? sim_mem_lds(w, u, lane, (uint32_t)addr, n, false) : sim_mem_at(w, u, c, lane, addr, n, false);
     if (at) memcpy(out, at, n);
     return at;
 }
-static bool lane_write(sim_wave *w, const sim_uop *u, sim_range *c, int lane, place p, uint64_t addr, const void *in, uint32_t n) {
+static bool lane_write(sim_wave *w, const sim_uop *u, sim_range *c, int lane, place p, uint64_t addr, const void *in,
+                       uint32_t n) {
     if (p == PRIVATE) return sim_mem_scratch_write(w, u, lane, (uint32_t)addr, in, n);
     uint8_t *at = p == SHARED ? sim_mem_lds(w, u, lane, (uint32_t)addr, n, true) : sim_mem_at(w, u, c, lane, addr, n, true);
     if (at) memcpy(at, in, n);
     return at;
 }
 
+bool sim_mem_scratch_rows(const sim_wave *w, uint32_t off, uint32_t *r, unsigned n_dwords, uint64_t mask, bool store) {
+    if (off % 4 || !w->scratch || 4 * n_dwords > w->scratch_lane_bytes || off > w->scratch_lane_bytes - 4 * n_dwords)
+        return false;
+    uint32_t *at = (uint32_t *)(void *)(w->scratch + (size_t)off * w->lanes);
+    size_t n = (size_t)n_dwords * w->lanes;
+    if (mask == w->exec_full) {
+        memcpy(store ? at : r, store ? r : at, 4 * n);
+        return true;
+    }
+    uint32_t *to = store ? at : r;
+    const uint32_t *from = store ? r : at;
+    for (size_t k = 0; k < n; k++) to[k] = mask >> k % w->lanes & 1 ? from[k] : to[k];
+    return true;
+}
+
+/* Whole dwords of scratch at one offset for all lanes. */
+static bool scratch_rows(sim_wave *w, const sim_uop *u, uint32_t *r, unsigned data, bool store) {
+    unsigned n = sim_mem_bytes[data], i, first = 0;
+    uint64_t mask = sim_mem_exec(w);
+    if (n < 4 || !mask) return false;
+    first = (unsigned)__builtin_ctzll(mask);
+    if (sim_mem_has(&u->inst->addr)) {
+        const uint32_t *v = SIM_ROW(w, u->s[0]);
+        uint32_t differ = 0;
+        SIM_EACH_LANE(i, mask) differ |= v[i] ^ v[first];
+        if (differ) return false;
+    }
+    place p;
+    return sim_mem_scratch_rows(w, (uint32_t)lane_addr(w, u, first, &p), r, n / 4, mask, store);
+}
+
 static const sim_uop *run_load(sim_wave *w, const sim_uop *u) {
     const sim_mem_row *row = u->core;
+    if (u->inst->format == SIM_SCRATCH && scratch_rows(w, u, SIM_ROW(w, u->d), row->data, false)) return u + 1;
     sim_range *c = sim_mem_cache(w, u);
     uint32_t *d = SIM_ROW(w, u->d);
     unsigned i;
@@ -134,6 +174,7 @@ static const sim_uop *run_load(sim_wave *w, const sim_uop *u) {
 
 static const sim_uop *run_store(sim_wave *w, const sim_uop *u) {
     const sim_mem_row *row = u->core;
+    if (u->inst->format == SIM_SCRATCH && scratch_rows(w, u, SIM_ROW(w, u->s[2]), row->data, true)) return u + 1;
     sim_range *c = sim_mem_cache(w, u);
     const uint32_t *s = SIM_ROW(w, u->s[2]);
     unsigned i;
@@ -247,7 +288,8 @@ static const sim_uop *run_block(sim_wave *w, const sim_uop *u) {
         for (unsigned k = 0; k < 32; k++) {
             if (!(m0 >> k & 1)) continue;
             uint32_t *x = r + k * w->lanes + i;
-            if (store ? !lane_write(w, u, c, (int)i, p, addr + 4 * k, x, 4) : !lane_read(w, u, c, (int)i, p, addr + 4 * k, x, 4))
+            if (store ? !lane_write(w, u, c, (int)i, p, addr + 4 * k, x, 4)
+                      : !lane_read(w, u, c, (int)i, p, addr + 4 * k, x, 4))
                 return NULL;
         }
     }
@@ -303,7 +345,8 @@ static sim_bound bind_flat(sim_binder *b, const sim_inst *inst, const sim_mem_ro
     bool needs_dst = row->op == SIM_MO_LOAD || row->op == SIM_MO_ADDTID_LOAD || row->op == SIM_MO_BLOCK_LOAD ||
                      row->op == SIM_MO_TRANSPOSE;
     bool to_lds = row->op == SIM_MO_LOAD && inst->lds;
-    if ((needs_data && inst->data.kind != SIM_K_VGPR) || (needs_dst && !to_lds && inst->dst.kind != SIM_K_VGPR)) return SIM_BOUND_NO;
+    if ((needs_data && inst->data.kind != SIM_K_VGPR) || (needs_dst && !to_lds && inst->dst.kind != SIM_K_VGPR))
+        return SIM_BOUND_NO;
     if (sim_mem_has(&inst->addr) && inst->addr.kind != SIM_K_VGPR) return SIM_BOUND_NO;
     if (inst->dst.kind == SIM_K_VGPR) u->d = sim_bind_row(b, inst->dst.reg);
     if (inst->addr.kind == SIM_K_VGPR) u->s[0] = sim_bind_row(b, inst->addr.reg);
@@ -346,11 +389,11 @@ sim_bound sim_bind_memory(sim_binder *b, const sim_inst *inst, sim_uop *out_u) {
 }
 
 const sim_meaning *sim_meaning_at_memory(size_t i) {
+#define NAMED(p, bit, name) {(p) & (bit) ? name : NULL, SIM_EXACT, NULL}
     static const sim_meaning all[] = {
 #define SIM_MEM(p, s, o, d)                                                                                                    \
-    {(p) & SIM_MP_FLAT ? "FLAT_" #s : NULL, SIM_EXACT, NULL}, {(p) & SIM_MP_GLOBAL ? "GLOBAL_" #s : NULL, SIM_EXACT, NULL},    \
-    {(p) & SIM_MP_SCRATCH ? "SCRATCH_" #s : NULL, SIM_EXACT, NULL}, {(p) & SIM_MP_BUFFER ? "BUFFER_" #s : NULL, SIM_EXACT, NULL}, \
-    {(p) & SIM_MP_TBUFFER ? "TBUFFER_" #s : NULL, SIM_EXACT, NULL},
+    NAMED(p, SIM_MP_FLAT, "FLAT_" #s), NAMED(p, SIM_MP_GLOBAL, "GLOBAL_" #s), NAMED(p, SIM_MP_SCRATCH, "SCRATCH_" #s),         \
+        NAMED(p, SIM_MP_BUFFER, "BUFFER_" #s), NAMED(p, SIM_MP_TBUFFER, "TBUFFER_" #s),
 #include "isa/memory.def"
 #undef SIM_MEM
         {"GLOBAL_LOAD_TR_B64", SIM_EXACT, NULL}, {"GLOBAL_LOAD_TR_B128", SIM_EXACT, NULL},

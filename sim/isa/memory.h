@@ -72,6 +72,9 @@ static inline uint8_t *sim_mem_lds(sim_wave *w, const sim_uop *u, int lane, uint
 bool sim_mem_scratch_read(sim_wave *w, const sim_uop *u, int lane, uint32_t off, void *out, uint32_t n_bytes);
 bool sim_mem_scratch_write(sim_wave *w, const sim_uop *u, int lane, uint32_t off, const void *in, uint32_t n_bytes);
 
+/* The same offset in every lane of the mask, whole dwords: rows as they stand in memory. False: not that, nothing is done. */
+bool sim_mem_scratch_rows(const sim_wave *w, uint32_t off, uint32_t *r, unsigned n_dwords, uint64_t mask, bool store);
+
 /* A register's new value from the bytes of a load (dwords from 32 bits on are copied by the caller). */
 static inline uint32_t sim_mem_extend(unsigned data, const void *p, uint32_t old) {
     uint8_t b;
@@ -122,11 +125,6 @@ static inline uint32_t sim_mem_scalar(const sim_wave *w, const sim_operand *o) {
     return o->kind == SIM_K_SGPR ? sim_sread(w, o->reg) : o->kind == SIM_K_CONST ? (uint32_t)o->value : 0;
 }
 
-/* Does the atomic give back the old value? (glc, sc0, or gfx12's th bit 0; LDS: a destination) */
-static inline bool sim_mem_returns(const sim_inst *inst) { return inst->dst.kind == SIM_K_VGPR; }
-
-/* An LDS or scratch atomic is between this thread's lanes alone. */
-sim_uop_fn sim_mem_scalar_run;
 const sim_mem_row *sim_mem_row_find(const char *meaning, unsigned format);
 sim_bound sim_bind_buffer(sim_binder *b, const sim_inst *inst, const sim_mem_row *row, sim_uop *out_u);
 sim_bound sim_bind_scalar_memory(sim_binder *b, const sim_inst *inst, sim_uop *out_u);

@@ -128,11 +128,30 @@ static bool move(sim_wave *w, const sim_uop *u, sim_range *c, const resource *d,
     return true;
 }
 
+/* The launch's own scratch resource with one offset for all lanes. */
+static bool scratch_rows(const sim_wave *w, const sim_uop *u, const resource *d, uint32_t *r, unsigned data, bool store) {
+    unsigned n = sim_mem_bytes[data], i;
+    uint64_t mask = sim_mem_exec(w);
+    if (n < 4 || !mask || d->base != (uint64_t)(uintptr_t)w->scratch || !d->swizzle || !d->add_tid || d->stride || d->idxen ||
+        d->index_stride != w->lanes || d->element_size != 4 || d->soffset % (4u * w->lanes) || d->n_records != 0xffffffffu)
+        return false;
+    uint32_t off = (uint32_t)u->inst->offset_imm;
+    if (u->inst->offen) {
+        const uint32_t *v = SIM_ROW(w, u->s[0]), first = v[__builtin_ctzll(mask)];
+        uint32_t differ = 0;
+        SIM_EACH_LANE(i, mask) differ |= v[i] ^ first;
+        if (differ) return false;
+        off += first;
+    }
+    return sim_mem_scratch_rows(w, off + d->soffset / w->lanes, r, n / 4, mask, store);
+}
+
 static const sim_uop *run_load(sim_wave *w, const sim_uop *u) {
     const sim_mem_row *row = u->core;
     sim_range *c = sim_mem_cache(w, u);
     resource d = resource_of(w, u->inst);
     unsigned i;
+    if (scratch_rows(w, u, &d, SIM_ROW(w, u->d), row->data, false)) return u + 1;
     SIM_EACH_LANE(i, sim_mem_exec(w)) {
         uint8_t buf[16];
         if (!move(w, u, c, &d, (int)i, index_of(w, u, &d, i), buf, sim_mem_bytes[row->data], false)) return NULL;
@@ -145,6 +164,7 @@ static const sim_uop *run_store(sim_wave *w, const sim_uop *u) {
     sim_range *c = sim_mem_cache(w, u);
     resource d = resource_of(w, u->inst);
     unsigned i;
+    if (scratch_rows(w, u, &d, SIM_ROW(w, u->s[2]), row->data, true)) return u + 1;
     SIM_EACH_LANE(i, sim_mem_exec(w)) {
         uint8_t buf[16];
         sim_mem_from_rows(row->data, buf, SIM_ROW(w, u->s[2]) + i, w->lanes);
@@ -214,14 +234,16 @@ static const sim_uop *run_format(sim_wave *w, const sim_uop *u) {
     bool store = row->op == SIM_MO_FORMAT_STORE, d16 = row->data & 8, hi = row->data & 16;
     unsigned n = row->data & 7, bytes = sim_typed_bytes(d.typed), L = w->lanes, i;
     uint32_t *reg = SIM_ROW(w, store ? u->s[2] : u->d);
-    if (!bytes) return sim_wave_fault(w, u, SIM_FAULT_ILLEGAL, -1, d.base, 0, store, "a typed access to a buffer without a format");
+    if (!bytes)
+        return sim_wave_fault(w, u, SIM_FAULT_ILLEGAL, -1, d.base, 0, store, "a typed access to a buffer without a format");
     SIM_EACH_LANE(i, sim_mem_exec(w)) {
         lane_index x = index_of(w, u, &d, i);
         uint8_t buf[16] = {0};
         uint32_t v[4] = {0}, out[4];
         if (store) {
             for (unsigned k = 0; k < n; k++)
-                v[k] = d16 ? sim_typed_from16(d.typed, (uint16_t)(reg[k / 2 * L + i] >> (hi ? 16 : 16 * (k & 1)))) : reg[k * L + i];
+                v[k] = d16 ? sim_typed_from16(d.typed, (uint16_t)(reg[k / 2 * L + i] >> (hi ? 16 : 16 * (k & 1))))
+                           : reg[k * L + i];
             sim_typed_write(d.typed, buf, v);
             if (in_range(w, &d, x, 0, bytes, bytes) && !move(w, u, c, &d, (int)i, x, buf, bytes, true)) return NULL;
             continue;

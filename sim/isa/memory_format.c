@@ -94,7 +94,8 @@ static uint32_t component(sim_typed t, uint32_t x, unsigned width) {
     case SIM_NF_USCALED: return och_f32_bits((float)x);
     case SIM_NF_SSCALED: return och_f32_bits((float)s);
     case SIM_NF_SINT: return (uint32_t)s;
-    case SIM_NF_FLOAT: return width == 32 ? x : width == 16 ? och_f32_bits(och_f16_to_f32((uint16_t)x)) : och_f32_bits(small_float(x, width));
+    case SIM_NF_FLOAT:
+        return width == 32 ? x : width == 16 ? och_f32_bits(och_f16_to_f32((uint16_t)x)) : och_f32_bits(small_float(x, width));
     default: return x;
     }
 }

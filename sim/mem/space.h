@@ -16,7 +16,12 @@
 #include <stdint.h>
 
 typedef enum sim_mem_kind {
-    SIM_MEM_DEVICE, SIM_MEM_PINNED /* host, allocated or registered */, SIM_MEM_MANAGED, SIM_MEM_CODE, SIM_MEM_ARRAY, SIM_MEM_KERNARG
+    SIM_MEM_DEVICE,
+    SIM_MEM_PINNED /* host, allocated or registered */,
+    SIM_MEM_MANAGED,
+    SIM_MEM_CODE,
+    SIM_MEM_ARRAY,
+    SIM_MEM_KERNARG
 } sim_mem_kind;
 
 typedef struct sim_range {
@@ -46,7 +51,8 @@ och_status sim_space_register(sim_space *space, void *p, uint64_t size_bytes, oc
 och_status sim_space_free(sim_space *space, uint64_t addr, och_err *err) OCH_WARN_UNUSED;
 
 /* The caller's fields of the live allocation that begins at addr, and whether kernels may write it. NOTFOUND: none. */
-och_status sim_space_mark(sim_space *space, uint64_t addr, bool read_only, uint32_t flags, void *user, och_err *err) OCH_WARN_UNUSED;
+och_status sim_space_mark(sim_space *space, uint64_t addr, bool read_only, uint32_t flags, void *user,
+                          och_err *err) OCH_WARN_UNUSED;
 /* Later allocations are filled with 0xA5 bytes (OCHRE_SIM_CHECK's poison). */
 void sim_space_set_poison(sim_space *space, bool on);
 

@@ -96,7 +96,8 @@ static void test_scratch(void **state) {
     for (unsigned k = 0; k < 2; k++) {
         hand *h = hand_make(k ? SIM_GFX1030 : SIM_GFX90A, k ? 32 : 64);
         unsigned L = h->w.lanes;
-        resource(h, (uint64_t)(uintptr_t)h->scratch, 1u << 31, 0xffffffffu, 1u << 23 | (k ? 2u : 3u) << 21 | (k ? 2u << 28 : 0));
+        resource(h, (uint64_t)(uintptr_t)h->scratch, 1u << 31, 0xffffffffu,
+                 1u << 23 | (k ? 2u : 3u) << 21 | (k ? 2u << 28 : 0));
         h->w.s[SOFF] = 16 * L; /* the stack pointer counts the wave's bytes */
         for (unsigned i = 0; i < L; i++)
             for (unsigned d = 0; d < 4; d++) HAND_V(h, 10 + d, i) = 100 * i + d;
@@ -165,13 +166,21 @@ static void test_format_numbers(void **state) {
         unsigned number;
         sim_typed t;
     } t[] = {
-        {SIM_GFX1030, 1, {SIM_DF_8, SIM_NF_UNORM}}, {SIM_GFX1030, 13, {SIM_DF_16, SIM_NF_FLOAT}}, {SIM_GFX1030, 22, {SIM_DF_32, SIM_NF_FLOAT}},
-        {SIM_GFX1030, 36, {SIM_DF_10_11_11, SIM_NF_FLOAT}}, {SIM_GFX1030, 56, {SIM_DF_8_8_8_8, SIM_NF_UNORM}},
-        {SIM_GFX1030, 64, {SIM_DF_32_32, SIM_NF_FLOAT}}, {SIM_GFX1030, 71, {SIM_DF_16_16_16_16, SIM_NF_FLOAT}},
-        {SIM_GFX1030, 77, {SIM_DF_32_32_32_32, SIM_NF_FLOAT}}, {SIM_GFX1100, 22, {SIM_DF_32, SIM_NF_FLOAT}},
-        {SIM_GFX1100, 30, {SIM_DF_10_11_11, SIM_NF_FLOAT}}, {SIM_GFX1100, 42, {SIM_DF_8_8_8_8, SIM_NF_UNORM}},
-        {SIM_GFX1200, 50, {SIM_DF_32_32, SIM_NF_FLOAT}}, {SIM_GFX1200, 57, {SIM_DF_16_16_16_16, SIM_NF_FLOAT}},
-        {SIM_GFX1200, 63, {SIM_DF_32_32_32_32, SIM_NF_FLOAT}}, {SIM_GFX90A, 10 | 4 << 4, {SIM_DF_8_8_8_8, SIM_NF_UINT}},
+        {SIM_GFX1030, 1, {SIM_DF_8, SIM_NF_UNORM}},
+        {SIM_GFX1030, 13, {SIM_DF_16, SIM_NF_FLOAT}},
+        {SIM_GFX1030, 22, {SIM_DF_32, SIM_NF_FLOAT}},
+        {SIM_GFX1030, 36, {SIM_DF_10_11_11, SIM_NF_FLOAT}},
+        {SIM_GFX1030, 56, {SIM_DF_8_8_8_8, SIM_NF_UNORM}},
+        {SIM_GFX1030, 64, {SIM_DF_32_32, SIM_NF_FLOAT}},
+        {SIM_GFX1030, 71, {SIM_DF_16_16_16_16, SIM_NF_FLOAT}},
+        {SIM_GFX1030, 77, {SIM_DF_32_32_32_32, SIM_NF_FLOAT}},
+        {SIM_GFX1100, 22, {SIM_DF_32, SIM_NF_FLOAT}},
+        {SIM_GFX1100, 30, {SIM_DF_10_11_11, SIM_NF_FLOAT}},
+        {SIM_GFX1100, 42, {SIM_DF_8_8_8_8, SIM_NF_UNORM}},
+        {SIM_GFX1200, 50, {SIM_DF_32_32, SIM_NF_FLOAT}},
+        {SIM_GFX1200, 57, {SIM_DF_16_16_16_16, SIM_NF_FLOAT}},
+        {SIM_GFX1200, 63, {SIM_DF_32_32_32_32, SIM_NF_FLOAT}},
+        {SIM_GFX90A, 10 | 4 << 4, {SIM_DF_8_8_8_8, SIM_NF_UINT}},
     };
     for (size_t i = 0; i < sizeof t / sizeof *t; i++) {
         sim_typed x = sim_typed_of(t[i].isa, t[i].number);
@@ -240,8 +249,9 @@ static void test_formats(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_raw),    cmocka_unit_test(test_structured),     cmocka_unit_test(test_scratch), cmocka_unit_test(test_atomics),
-        cmocka_unit_test(test_to_lds), cmocka_unit_test(test_format_numbers), cmocka_unit_test(test_formats),
+        cmocka_unit_test(test_raw),     cmocka_unit_test(test_structured), cmocka_unit_test(test_scratch),
+        cmocka_unit_test(test_atomics), cmocka_unit_test(test_to_lds),     cmocka_unit_test(test_format_numbers),
+        cmocka_unit_test(test_formats),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,8 +14,14 @@ static void image(hand *h, const char *meaning, const sim_image_fields *f, unsig
     assert_int_equal(sim_image_descriptor((sim_isa)h->w.isa, f, d, &err), OCH_OK);
     memcpy(&h->w.s[RSRC], d, 32);
     memcpy(&h->w.s[SAMP], d + 12, 16);
-    h->inst = (sim_inst){.meaning = meaning, .mnemonic = meaning, .format = SIM_MIMG, .base = hand_s(RSRC, 8), .dmask = (uint8_t)dmask,
-                         .dim = dims[f->kind], .n_vaddr = (uint8_t)n_addr, .sve = f->kind >= SIM_IMAGE_1D_ARRAY};
+    h->inst = (sim_inst){.meaning = meaning,
+                         .mnemonic = meaning,
+                         .format = SIM_MIMG,
+                         .base = hand_s(RSRC, 8),
+                         .dmask = (uint8_t)dmask,
+                         .dim = dims[f->kind],
+                         .n_vaddr = (uint8_t)n_addr,
+                         .sve = f->kind >= SIM_IMAGE_1D_ARRAY};
     for (unsigned i = 0; i < n_addr; i++) h->inst.vaddr[i] = hand_v(2 + i, 1);
     if (strstr(meaning, "SAMPLE") || strstr(meaning, "GATHER")) h->inst.samp = hand_s(SAMP, 4);
     if (strstr(meaning, "STORE") || strstr(meaning, "ATOMIC")) h->inst.data = hand_v(10, 4);
@@ -30,7 +36,11 @@ static void test_load_store(void **state) {
         for (unsigned kind = 0; kind < 5; kind++) {
             hand *h = hand_make(isas[k], k ? 32 : 64);
             uint32_t height = kind == SIM_IMAGE_1D || kind == SIM_IMAGE_1D_ARRAY ? 1 : 3, depth = kind >= SIM_IMAGE_3D ? 4 : 1;
-            sim_image_fields f = {.kind = (sim_image_kind)kind, .width = 70, .height = height, .depth = depth, .format = {SIM_DF_32, SIM_NF_UINT}};
+            sim_image_fields f = {.kind = (sim_image_kind)kind,
+                                  .width = 70,
+                                  .height = height,
+                                  .depth = depth,
+                                  .format = {SIM_DF_32, SIM_NF_UINT}};
             uint32_t pitch = sim_image_pitch(70, f.format), *p;
             assert_int_equal(pitch, 512);
             f.base = hand_alloc(h, (uint64_t)pitch * height * depth);
@@ -59,7 +69,8 @@ static void test_info_atomic(void **state) {
     (void)state;
     for (size_t k = 0; k < 4; k++) {
         hand *h = hand_make(isas[k], k ? 32 : 64);
-        sim_image_fields f = {.kind = SIM_IMAGE_2D_ARRAY, .width = 300, .height = 20, .depth = 7, .format = {SIM_DF_32, SIM_NF_SINT}};
+        sim_image_fields f = {
+            .kind = SIM_IMAGE_2D_ARRAY, .width = 300, .height = 20, .depth = 7, .format = {SIM_DF_32, SIM_NF_SINT}};
         f.base = hand_alloc(h, (uint64_t)sim_image_pitch(300, f.format) * 20 * 7);
         image(h, "IMAGE_GET_RESINFO", &f, 1, 15);
         assert_int_equal(hand_run(h, sim_bind_image), SIM_FAULT_NONE);
@@ -69,7 +80,8 @@ static void test_info_atomic(void **state) {
         assert_int_equal(HAND_V(h, 13, 3), 1);
         image(h, "IMAGE_ATOMIC_ADD", &f, 3, 1);
         h->inst.dst = hand_v(10, 1);
-        for (unsigned i = 0; i < h->w.lanes; i++) HAND_V(h, 2, i) = 5, HAND_V(h, 3, i) = 6, HAND_V(h, 4, i) = 2, HAND_V(h, 10, i) = 2;
+        for (unsigned i = 0; i < h->w.lanes; i++)
+            HAND_V(h, 2, i) = 5, HAND_V(h, 3, i) = 6, HAND_V(h, 4, i) = 2, HAND_V(h, 10, i) = 2;
         assert_int_equal(hand_run(h, sim_bind_image), SIM_FAULT_NONE);
         assert_int_equal(HAND_V(h, 10, 31), 62);
         uint32_t *p = hand_host(h, f.base + (2 * 20 + 6) * (uint64_t)sim_image_pitch(300, f.format) + 20, 4);
@@ -156,9 +168,10 @@ static void test_sample(void **state) {
 /* Formats that textures of char4, uchar, half2, float4 and normalised reads use. */
 static void test_formats(void **state) {
     (void)state;
-    static const sim_typed formats[] = {{SIM_DF_8, SIM_NF_UINT}, {SIM_DF_8_8, SIM_NF_SINT}, {SIM_DF_8_8_8_8, SIM_NF_UNORM},
-                                        {SIM_DF_16, SIM_NF_SNORM}, {SIM_DF_16_16, SIM_NF_FLOAT}, {SIM_DF_16_16_16_16, SIM_NF_UINT},
-                                        {SIM_DF_32, SIM_NF_SINT}, {SIM_DF_32_32, SIM_NF_FLOAT}, {SIM_DF_32_32_32_32, SIM_NF_UINT}};
+    static const sim_typed formats[] = {
+        {SIM_DF_8, SIM_NF_UINT},   {SIM_DF_8_8, SIM_NF_SINT},    {SIM_DF_8_8_8_8, SIM_NF_UNORM},
+        {SIM_DF_16, SIM_NF_SNORM}, {SIM_DF_16_16, SIM_NF_FLOAT}, {SIM_DF_16_16_16_16, SIM_NF_UINT},
+        {SIM_DF_32, SIM_NF_SINT},  {SIM_DF_32_32, SIM_NF_FLOAT}, {SIM_DF_32_32_32_32, SIM_NF_UINT}};
     for (size_t k = 0; k < 4; k++)
         for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
             hand *h = hand_make(isas[k], k ? 32 : 64);
@@ -176,7 +189,8 @@ static void test_formats(void **state) {
             image(h, "IMAGE_LOAD", &f, 2, 5); /* x and z, packed */
             h->inst.d16 = true;
             assert_int_equal(hand_run(h, sim_bind_image), SIM_FAULT_NONE);
-            assert_int_equal(HAND_V(h, 10, 0), sim_typed_to16(f.format, want[0]) | (uint32_t)sim_typed_to16(f.format, want[2]) << 16);
+            assert_int_equal(HAND_V(h, 10, 0), sim_typed_to16(f.format, want[0]) | (uint32_t)sim_typed_to16(f.format, want[2])
+                                                                                       << 16);
             hand_free(h);
         }
 }
@@ -220,15 +234,20 @@ static void test_buffer(void **state) {
     for (size_t k = 0; k < 4; k++) {
         hand *h = hand_make(isas[k], k ? 32 : 64);
         och_err err = {0};
-        sim_image_fields f = {.kind = SIM_IMAGE_BUFFER, .width = 5, .height = 1, .depth = 1, .format = {SIM_DF_8_8, SIM_NF_UINT}};
+        sim_image_fields f = {
+            .kind = SIM_IMAGE_BUFFER, .width = 5, .height = 1, .depth = 1, .format = {SIM_DF_8_8, SIM_NF_UINT}};
         f.base = hand_alloc(h, 10);
         uint8_t *p = hand_host(h, f.base, 10);
         for (unsigned i = 0; i < 10; i++) p[i] = (uint8_t)(i + 1);
         uint32_t d[16];
         assert_int_equal(sim_image_descriptor(isas[k], &f, d, &err), OCH_OK);
         memcpy(&h->w.s[RSRC], d, 16);
-        h->inst = (sim_inst){.meaning = "BUFFER_LOAD_FORMAT_XYZW", .format = SIM_MUBUF, .dst = hand_v(10, 4), .addr = hand_v(2, 1),
-                             .base = hand_s(RSRC, 4), .idxen = true};
+        h->inst = (sim_inst){.meaning = "BUFFER_LOAD_FORMAT_XYZW",
+                             .format = SIM_MUBUF,
+                             .dst = hand_v(10, 4),
+                             .addr = hand_v(2, 1),
+                             .base = hand_s(RSRC, 4),
+                             .idxen = true};
         for (unsigned i = 0; i < h->w.lanes; i++) HAND_V(h, 2, i) = i;
         assert_int_equal(hand_run(h, sim_bind_memory), SIM_FAULT_NONE);
         for (unsigned i = 0; i < 6; i++) {

@@ -1,7 +1,8 @@
 /* DS: values worked by hand, and each fault. */
 #include "isa/hand.h"
 
-static void ds(hand *h, const char *meaning, sim_operand dst, sim_operand addr, sim_operand data, sim_operand data1, unsigned off) {
+static void ds(hand *h, const char *meaning, sim_operand dst, sim_operand addr, sim_operand data, sim_operand data1,
+               unsigned off) {
     h->inst = (sim_inst){.meaning = meaning, .mnemonic = meaning, .format = SIM_DS, .dst = dst, .addr = addr, .data = data,
                          .data1 = data1, .offset_imm = (int32_t)off};
 }
@@ -37,7 +38,8 @@ static void test_load_store(void **state) {
                 assert_int_equal(hand_run(h, sim_bind_lds), SIM_FAULT_NONE);
                 for (unsigned i = 0; i < lanes; i++)
                     for (unsigned d = 0; d < 4; d++)
-                        assert_int_equal(HAND_V(h, 10 + d, i), d < n && mask >> i & 1 ? at32(h->lds + 300 + i * step + 4 * d) : 9);
+                        assert_int_equal(HAND_V(h, 10 + d, i),
+                                         d < n && mask >> i & 1 ? at32(h->lds + 300 + i * step + 4 * d) : 9);
                 for (unsigned i = 0; i < lanes; i++)
                     for (unsigned d = 0; d < 4; d++) HAND_V(h, 10 + d, i) = 1000 * d + i;
                 memset(h->lds, 0, sizeof h->lds);
@@ -71,7 +73,10 @@ static void test_small(void **state) {
     static const struct {
         const char *name;
         uint32_t want;
-    } s[] = {{"DS_STORE_B8", 0xeeeeee44}, {"DS_WRITE_B16", 0xeeee3344}, {"DS_STORE_B8_D16_HI", 0xeeeeee22}, {"DS_WRITE_B16_D16_HI", 0xeeee1122}};
+    } s[] = {{"DS_STORE_B8", 0xeeeeee44},
+             {"DS_WRITE_B16", 0xeeee3344},
+             {"DS_STORE_B8_D16_HI", 0xeeeeee22},
+             {"DS_WRITE_B16_D16_HI", 0xeeee1122}};
     for (size_t i = 0; i < sizeof s / sizeof *s; i++) {
         memset(h->lds + 8, 0xee, 4);
         HAND_V(h, 10, 2) = 0x11223344;
@@ -129,15 +134,23 @@ static void test_atomics(void **state) {
         uint64_t old, a, b, want;
         bool rtn, wide;
     } t[] = {
-        {"DS_ADD_U32", 5, 7, 0, 12, false, false}, {"DS_ADD_RTN_U32", 5, 7, 0, 12, true, false},
-        {"DS_RSUB_RTN_U32", 5, 7, 0, 2, true, false}, {"DS_SUB_U64", 0, 1, 0, ~0ull, false, true},
-        {"DS_MSKOR_RTN_B32", 0xff, 0x0f, 0x100, 0x1f0, true, false}, {"DS_WRAP_RTN_B32", 5, 6, 100, 105, true, false},
-        {"DS_WRAP_RTN_B32", 7, 6, 100, 1, true, false}, {"DS_WRXCHG_RTN_B64", 3, 4, 0, 4, true, true},
+        {"DS_ADD_U32", 5, 7, 0, 12, false, false},
+        {"DS_ADD_RTN_U32", 5, 7, 0, 12, true, false},
+        {"DS_RSUB_RTN_U32", 5, 7, 0, 2, true, false},
+        {"DS_SUB_U64", 0, 1, 0, ~0ull, false, true},
+        {"DS_MSKOR_RTN_B32", 0xff, 0x0f, 0x100, 0x1f0, true, false},
+        {"DS_WRAP_RTN_B32", 5, 6, 100, 105, true, false},
+        {"DS_WRAP_RTN_B32", 7, 6, 100, 1, true, false},
+        {"DS_WRXCHG_RTN_B64", 3, 4, 0, 4, true, true},
         /* gfx9: comparand, value. gfx11: value, comparand. */
-        {"DS_CMPST_RTN_B32", 5, 5, 9, 9, true, false}, {"DS_CMPST_B32", 5, 9, 5, 5, false, false},
-        {"DS_CMPSTORE_RTN_B32", 5, 9, 5, 9, true, false}, {"DS_CMPSTORE_B64", 1ull << 40, 9, 1ull << 40, 9, false, true},
-        {"DS_MAX_RTN_I32", 5, 0xffffffff, 0, 5, true, false}, {"DS_MIN_U64", 1ull << 40, 1ull << 39, 0, 1ull << 39, false, true},
-        {"DS_INC_RTN_U32", 7, 7, 0, 0, true, false}, {"DS_COND_SUB_RTN_U32", 9, 7, 0, 2, true, false},
+        {"DS_CMPST_RTN_B32", 5, 5, 9, 9, true, false},
+        {"DS_CMPST_B32", 5, 9, 5, 5, false, false},
+        {"DS_CMPSTORE_RTN_B32", 5, 9, 5, 9, true, false},
+        {"DS_CMPSTORE_B64", 1ull << 40, 9, 1ull << 40, 9, false, true},
+        {"DS_MAX_RTN_I32", 5, 0xffffffff, 0, 5, true, false},
+        {"DS_MIN_U64", 1ull << 40, 1ull << 39, 0, 1ull << 39, false, true},
+        {"DS_INC_RTN_U32", 7, 7, 0, 0, true, false},
+        {"DS_COND_SUB_RTN_U32", 9, 7, 0, 2, true, false},
         {"DS_ADD_F32", 0x3f800000, 0x3f800000, 0, 0x40000000, false, false},
         {"DS_ADD_RTN_F64", 0x3ff0000000000000ull, 0x3ff0000000000000ull, 0, 0x4000000000000000ull, true, true},
         {"DS_MAX_NUM_RTN_F32", 0x7fc00000, 0x3f800000, 0, 0x3f800000, true, false},
@@ -187,7 +200,8 @@ static void test_faults(void **state) {
     assert_int_equal(hand_run(h, sim_bind_lds), SIM_FAULT_NONE);
     HAND_V(h, 2, 13) = sizeof h->lds - 3;
     assert_int_equal(hand_run(h, sim_bind_lds), SIM_FAULT_LDS);
-    assert_true(h->w.fault.lane == 13 && h->w.fault.addr == sizeof h->lds - 3 && h->w.fault.size_bytes == 4 && !h->w.fault.store);
+    assert_true(h->w.fault.lane == 13 && h->w.fault.addr == sizeof h->lds - 3 && h->w.fault.size_bytes == 4 &&
+                !h->w.fault.store);
     h->w.s[SIM_S_EXEC_LO] &= ~(1u << 13);
     assert_int_equal(hand_run(h, sim_bind_lds), SIM_FAULT_NONE);
     h->group.lds_bytes = 0;
@@ -198,7 +212,8 @@ static void test_faults(void **state) {
     h->w.s[SIM_S_EXEC_LO] = 0;
     ds(h, "DS_LOAD_B128", hand_v(10, 4), hand_v(2, 1), HAND_NONE, HAND_NONE, 0);
     assert_int_equal(hand_run(h, sim_bind_lds), SIM_FAULT_NONE);
-    for (const char *const *n = (const char *const[]){"DS_GWS_BARRIER", "DS_ORDERED_COUNT", "DS_BVH_STACK_RTN_B32", NULL}; *n; n++) {
+    for (const char *const *n = (const char *const[]){"DS_GWS_BARRIER", "DS_ORDERED_COUNT", "DS_BVH_STACK_RTN_B32", NULL}; *n;
+         n++) {
         ds(h, *n, hand_v(10, 1), hand_v(2, 1), hand_v(10, 1), hand_v(12, 1), 0);
         assert_int_equal(hand_bound(h, sim_bind_lds), SIM_BOUND_NO);
     }

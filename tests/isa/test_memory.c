@@ -3,9 +3,16 @@
 
 #include "base/half.h"
 
-static void global(hand *h, const char *meaning, sim_operand dst, sim_operand addr, sim_operand saddr, sim_operand data, int32_t off) {
-    h->inst = (sim_inst){.meaning = meaning, .mnemonic = meaning, .format = SIM_GLOBAL, .dst = dst, .addr = addr, .saddr = saddr,
-                         .data = data, .offset_imm = off};
+static void global(hand *h, const char *meaning, sim_operand dst, sim_operand addr, sim_operand saddr, sim_operand data,
+                   int32_t off) {
+    h->inst = (sim_inst){.meaning = meaning,
+                         .mnemonic = meaning,
+                         .format = SIM_GLOBAL,
+                         .dst = dst,
+                         .addr = addr,
+                         .saddr = saddr,
+                         .data = data,
+                         .offset_imm = off};
 }
 static void fill(void *p, size_t n) {
     for (size_t i = 0; i < n; i++) ((uint8_t *)p)[i] = (uint8_t)(i * 37 + (i >> 8));
@@ -38,8 +45,8 @@ static void load_widths(sim_isa isa, unsigned lanes, const char *const names[4])
                         for (unsigned d = 0; d < 4; d++) HAND_V(h, 10 + d, i) = 0xdeadbeef;
                     }
                     h->w.s[4] = (uint32_t)(a + 24), h->w.s[5] = (uint32_t)((a + 24) >> 32);
-                    global(h, names[k], hand_v(10, dwords[k]), hand_v(2, saddr ? 1 : 2), saddr ? hand_s(4, 2) : HAND_NONE, HAND_NONE,
-                           saddr ? -16 : 0);
+                    global(h, names[k], hand_v(10, dwords[k]), hand_v(2, saddr ? 1 : 2), saddr ? hand_s(4, 2) : HAND_NONE,
+                           HAND_NONE, saddr ? -16 : 0);
                     assert_int_equal(hand_run(h, sim_bind_memory), SIM_FAULT_NONE);
                     for (unsigned i = 0; i < lanes; i++)
                         for (unsigned d = 0; d < 4; d++)
@@ -51,7 +58,8 @@ static void load_widths(sim_isa isa, unsigned lanes, const char *const names[4])
 static void test_global_load(void **state) {
     (void)state;
     static const char *const rdna[4] = {"GLOBAL_LOAD_B32", "GLOBAL_LOAD_B64", "GLOBAL_LOAD_B96", "GLOBAL_LOAD_B128"};
-    static const char *const cdna[4] = {"GLOBAL_LOAD_DWORD", "GLOBAL_LOAD_DWORDX2", "GLOBAL_LOAD_DWORDX3", "GLOBAL_LOAD_DWORDX4"};
+    static const char *const cdna[4] = {"GLOBAL_LOAD_DWORD", "GLOBAL_LOAD_DWORDX2", "GLOBAL_LOAD_DWORDX3",
+                                        "GLOBAL_LOAD_DWORDX4"};
     load_widths(SIM_GFX1100, 32, rdna);
     load_widths(SIM_GFX942, 64, cdna);
 }
@@ -65,10 +73,12 @@ static void test_load_over_address(void **state) {
         uint8_t *p = hand_host(h, a, 4096);
         fill(p, 4096);
         for (unsigned i = 0; i < 32; i++) hand_addr(h, 2, i, a + i * (form ? 100 : 16));
-        global(h, form == 2 ? "GLOBAL_LOAD_B64" : "GLOBAL_LOAD_B128", hand_v(2, form == 2 ? 2 : 4), hand_v(2, 2), HAND_NONE, HAND_NONE, 0);
+        global(h, form == 2 ? "GLOBAL_LOAD_B64" : "GLOBAL_LOAD_B128", hand_v(2, form == 2 ? 2 : 4), hand_v(2, 2), HAND_NONE,
+               HAND_NONE, 0);
         assert_int_equal(hand_run(h, sim_bind_memory), SIM_FAULT_NONE);
         for (unsigned i = 0; i < 32; i++)
-            for (unsigned d = 0; d < (form == 2 ? 2u : 4u); d++) assert_int_equal(HAND_V(h, 2 + d, i), at32(p + i * (form ? 100 : 16) + 4 * d));
+            for (unsigned d = 0; d < (form == 2 ? 2u : 4u); d++)
+                assert_int_equal(HAND_V(h, 2 + d, i), at32(p + i * (form ? 100 : 16) + 4 * d));
         hand_free(h);
     }
 }
@@ -93,7 +103,8 @@ static void test_global_store(void **state) {
                 global(h, names[k], HAND_NONE, hand_v(2, 2), HAND_NONE, hand_v(10, k + 1), 0);
                 assert_int_equal(hand_run(h, sim_bind_memory), SIM_FAULT_NONE);
                 for (unsigned i = 0; i < lanes; i++)
-                    for (unsigned d = 0; d <= k; d++) assert_int_equal(at32(p + i * step + 4 * d), mask >> i & 1 ? 0x1000 * d + i + 1 : 0);
+                    for (unsigned d = 0; d <= k; d++)
+                        assert_int_equal(at32(p + i * step + 4 * d), mask >> i & 1 ? 0x1000 * d + i + 1 : 0);
                 hand_free(h);
             }
 }
@@ -109,11 +120,26 @@ static void test_small(void **state) {
     static const struct {
         const char *name;
         uint32_t want;
-    } loads[] = {{"U8", 0x80}, {"UBYTE", 0x80}, {"I8", 0xffffff80}, {"SBYTE", 0xffffff80}, {"U16", 0xff80}, {"USHORT", 0xff80},
-                 {"I16", 0xffffff80}, {"SSHORT", 0xffffff80}, {"D16_U8", 0xaaaa0080}, {"UBYTE_D16", 0xaaaa0080},
-                 {"D16_I8", 0xaaaaff80}, {"SBYTE_D16", 0xaaaaff80}, {"D16_B16", 0xaaaaff80}, {"SHORT_D16", 0xaaaaff80},
-                 {"D16_HI_U8", 0x0080bbbb}, {"UBYTE_D16_HI", 0x0080bbbb}, {"D16_HI_I8", 0xff80bbbb}, {"SBYTE_D16_HI", 0xff80bbbb},
-                 {"D16_HI_B16", 0xff80bbbb}, {"SHORT_D16_HI", 0xff80bbbb}};
+    } loads[] = {{"U8", 0x80},
+                 {"UBYTE", 0x80},
+                 {"I8", 0xffffff80},
+                 {"SBYTE", 0xffffff80},
+                 {"U16", 0xff80},
+                 {"USHORT", 0xff80},
+                 {"I16", 0xffffff80},
+                 {"SSHORT", 0xffffff80},
+                 {"D16_U8", 0xaaaa0080},
+                 {"UBYTE_D16", 0xaaaa0080},
+                 {"D16_I8", 0xaaaaff80},
+                 {"SBYTE_D16", 0xaaaaff80},
+                 {"D16_B16", 0xaaaaff80},
+                 {"SHORT_D16", 0xaaaaff80},
+                 {"D16_HI_U8", 0x0080bbbb},
+                 {"UBYTE_D16_HI", 0x0080bbbb},
+                 {"D16_HI_I8", 0xff80bbbb},
+                 {"SBYTE_D16_HI", 0xff80bbbb},
+                 {"D16_HI_B16", 0xff80bbbb},
+                 {"SHORT_D16_HI", 0xff80bbbb}};
     for (size_t i = 0; i < sizeof loads / sizeof *loads; i++)
         for (unsigned f = 0; f < 3; f++) {
             static const char *const prefix[3] = {"GLOBAL_LOAD_", "FLAT_LOAD_", "SCRATCH_LOAD_"};
@@ -134,8 +160,9 @@ static void test_small(void **state) {
     static const struct {
         const char *name;
         uint32_t want;
-    } stores[] = {{"B8", 0xeeeeee44}, {"BYTE", 0xeeeeee44}, {"B16", 0xeeee3344}, {"SHORT", 0xeeee3344}, {"D16_HI_B8", 0xeeeeee22},
-                  {"BYTE_D16_HI", 0xeeeeee22}, {"D16_HI_B16", 0xeeee1122}, {"SHORT_D16_HI", 0xeeee1122}};
+    } stores[] = {{"B8", 0xeeeeee44},         {"BYTE", 0xeeeeee44},        {"B16", 0xeeee3344},
+                  {"SHORT", 0xeeee3344},      {"D16_HI_B8", 0xeeeeee22},   {"BYTE_D16_HI", 0xeeeeee22},
+                  {"D16_HI_B16", 0xeeee1122}, {"SHORT_D16_HI", 0xeeee1122}};
     for (size_t i = 0; i < sizeof stores / sizeof *stores; i++) {
         char name[40] = "GLOBAL_STORE_";
         strcat(name, stores[i].name);
@@ -245,16 +272,40 @@ static void test_atomics(void **state) {
         const char *name;
         uint32_t old, data, cmp, want;
     } t[] = {
-        {"ADD_U32", 5, 7, 0, 12}, {"ADD", 0xffffffff, 2, 0, 1}, {"SUB_U32", 5, 7, 0, 0xfffffffe}, {"SWAP_B32", 1, 2, 0, 2},
-        {"CMPSWAP_B32", 9, 3, 9, 3}, {"CMPSWAP_B32", 9, 3, 8, 9}, {"MIN_I32", 5, 0xffffffff, 0, 0xffffffff},
-        {"MIN_U32", 5, 0xffffffff, 0, 5}, {"MAX_I32", 5, 0xffffffff, 0, 5}, {"MAX_U32", 5, 0xffffffff, 0, 0xffffffff},
-        {"SMIN", 5, 0xffffffff, 0, 0xffffffff}, {"UMAX", 5, 9, 0, 9}, {"AND_B32", 12, 10, 0, 8}, {"OR_B32", 12, 10, 0, 14},
-        {"XOR_B32", 12, 10, 0, 6}, {"INC_U32", 5, 5, 0, 0}, {"INC_U32", 4, 5, 0, 5}, {"DEC_U32", 0, 5, 0, 5}, {"DEC_U32", 6, 5, 0, 5},
-        {"DEC_U32", 3, 5, 0, 2}, {"CSUB_U32", 5, 7, 0, 0}, {"SUB_CLAMP_U32", 9, 7, 0, 2}, {"COND_SUB_U32", 5, 7, 0, 5},
-        {"COND_SUB_U32", 7, 7, 0, 0}, {"ADD_F32", one, one, 0, two}, {"MIN_F32", two, one, 0, one}, {"MAX_F32", two, nan, 0, two},
-        {"MAX_NUM_F32", nan, one, 0, one}, {"MIN_NUM_F32", 0, 0x80000000, 0, 0x80000000}, {"MAX_NUM_F32", 0x80000000, 0, 0, 0},
-        {"MIN_NUM_F32", 0x7f800001, 0x7f800002, 0, 0x7fc00002}, {"CMPSWAP_F32", 0x80000000, 3, 0, 3},
-        {"PK_ADD_F16", 0x3c003c00, 0x40003c00, 0, 0x42004000}, {"PK_ADD_BF16", 0x3f803f80, 0x40003f80, 0, 0x40404000},
+        {"ADD_U32", 5, 7, 0, 12},
+        {"ADD", 0xffffffff, 2, 0, 1},
+        {"SUB_U32", 5, 7, 0, 0xfffffffe},
+        {"SWAP_B32", 1, 2, 0, 2},
+        {"CMPSWAP_B32", 9, 3, 9, 3},
+        {"CMPSWAP_B32", 9, 3, 8, 9},
+        {"MIN_I32", 5, 0xffffffff, 0, 0xffffffff},
+        {"MIN_U32", 5, 0xffffffff, 0, 5},
+        {"MAX_I32", 5, 0xffffffff, 0, 5},
+        {"MAX_U32", 5, 0xffffffff, 0, 0xffffffff},
+        {"SMIN", 5, 0xffffffff, 0, 0xffffffff},
+        {"UMAX", 5, 9, 0, 9},
+        {"AND_B32", 12, 10, 0, 8},
+        {"OR_B32", 12, 10, 0, 14},
+        {"XOR_B32", 12, 10, 0, 6},
+        {"INC_U32", 5, 5, 0, 0},
+        {"INC_U32", 4, 5, 0, 5},
+        {"DEC_U32", 0, 5, 0, 5},
+        {"DEC_U32", 6, 5, 0, 5},
+        {"DEC_U32", 3, 5, 0, 2},
+        {"CSUB_U32", 5, 7, 0, 0},
+        {"SUB_CLAMP_U32", 9, 7, 0, 2},
+        {"COND_SUB_U32", 5, 7, 0, 5},
+        {"COND_SUB_U32", 7, 7, 0, 0},
+        {"ADD_F32", one, one, 0, two},
+        {"MIN_F32", two, one, 0, one},
+        {"MAX_F32", two, nan, 0, two},
+        {"MAX_NUM_F32", nan, one, 0, one},
+        {"MIN_NUM_F32", 0, 0x80000000, 0, 0x80000000},
+        {"MAX_NUM_F32", 0x80000000, 0, 0, 0},
+        {"MIN_NUM_F32", 0x7f800001, 0x7f800002, 0, 0x7fc00002},
+        {"CMPSWAP_F32", 0x80000000, 3, 0, 3},
+        {"PK_ADD_F16", 0x3c003c00, 0x40003c00, 0, 0x42004000},
+        {"PK_ADD_BF16", 0x3f803f80, 0x40003f80, 0, 0x40404000},
     };
     for (size_t i = 0; i < sizeof t / sizeof *t; i++)
         for (unsigned rtn = 0; rtn < 2; rtn++)
@@ -510,10 +561,13 @@ static void test_rest(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_global_load), cmocka_unit_test(test_load_over_address), cmocka_unit_test(test_global_store),
-        cmocka_unit_test(test_small), cmocka_unit_test(test_faults), cmocka_unit_test(test_window), cmocka_unit_test(test_atomics),
-        cmocka_unit_test(test_atomics64), cmocka_unit_test(test_atomic_order), cmocka_unit_test(test_flat_places),
-        cmocka_unit_test(test_scratch), cmocka_unit_test(test_to_lds), cmocka_unit_test(test_scalar), cmocka_unit_test(test_rest),
+        cmocka_unit_test(test_global_load),  cmocka_unit_test(test_load_over_address),
+        cmocka_unit_test(test_global_store), cmocka_unit_test(test_small),
+        cmocka_unit_test(test_faults),       cmocka_unit_test(test_window),
+        cmocka_unit_test(test_atomics),      cmocka_unit_test(test_atomics64),
+        cmocka_unit_test(test_atomic_order), cmocka_unit_test(test_flat_places),
+        cmocka_unit_test(test_scratch),      cmocka_unit_test(test_to_lds),
+        cmocka_unit_test(test_scalar),       cmocka_unit_test(test_rest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

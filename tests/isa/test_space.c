@@ -110,7 +110,8 @@ static void test_register(void **state) {
     static uint8_t mine[10000];
     sim_range r;
     assert_int_equal(sim_space_register(s, mine + 3, 5000, &err), OCH_OK);
-    assert_true(sim_space_find(s, (uint64_t)(uintptr_t)mine + 3, &r) && r.delta == 0 && r.kind == SIM_MEM_PINNED && r.device == -1);
+    assert_true(sim_space_find(s, (uint64_t)(uintptr_t)mine + 3, &r) && r.delta == 0 && r.kind == SIM_MEM_PINNED &&
+                r.device == -1);
     assert_int_equal(sim_space_register(s, mine + 5002, 10, &err), OCH_INVALID);
     och_err_clear(&err);
     assert_int_equal(sim_space_register(s, mine, 4, &err), OCH_INVALID);
