@@ -47,7 +47,7 @@ static const sim_uop *run_load2(sim_wave *w, const sim_uop *u) {
     SIM_EACH_LANE(i, sim_mem_exec(w)) {
         const uint8_t *p = sim_mem_lds(w, u, (int)i, v[i] + a, n, false);
         const uint8_t *q = p ? sim_mem_lds(w, u, (int)i, v[i] + b, n, false) : NULL;
-        if (!q) return NULL;
+        if (!q) return NULL; /* both are found before a result may overwrite the address */
         sim_mem_to_rows(row->data, p, d + i, L);
         sim_mem_to_rows(row->data, q, d + n / 4 * L + i, L);
     }
@@ -66,6 +66,10 @@ static const sim_uop *run_store2(sim_wave *w, const sim_uop *u) {
         sim_mem_from_rows(row->data, q, t + i, L);
     }
     return u + 1;
+}
+const sim_uop *sim_lds_slow2(sim_wave *w, const sim_uop *u) {
+    unsigned op = ((const sim_lds_row *)u->core)->op;
+    return op == SIM_LO_LOAD2 || op == SIM_LO_LOAD2_ST64 ? run_load2(w, u) : run_store2(w, u);
 }
 static const sim_uop *run_swap2(sim_wave *w, const sim_uop *u) {
     const sim_lds_row *row = u->core;
@@ -213,13 +217,18 @@ sim_bound sim_bind_lds(sim_binder *b, const sim_inst *inst, sim_uop *u) {
     } else {
         u->imm = (uint32_t)inst->offset_imm > 0xff ? (uint32_t)inst->offset_imm : off0 | off1 << 8;
     }
-    int f = row->op != SIM_LO_LOAD && row->op != SIM_LO_STORE ? -1
-            : row->data == SIM_MD_32                          ? 0
-            : row->data == SIM_MD_64                          ? 1
-            : row->data == SIM_MD_96                          ? 2
-            : row->data == SIM_MD_128                         ? 3
-                                                              : -1;
-    if (f >= 0) u->fn = row->op == SIM_LO_LOAD ? sim_mem_fast_host()->lds_load[f] : sim_mem_fast_host()->lds_store[f];
+    const sim_mem_fast *fast = sim_mem_fast_host();
+    sim_uop_fn *fn = NULL;
+    switch (row->op) {
+    case SIM_LO_LOAD: fn = fast->lds_load[row->data]; break;
+    case SIM_LO_STORE: fn = fast->lds_store[row->data]; break;
+    case SIM_LO_LOAD2:
+    case SIM_LO_LOAD2_ST64: fn = fast->lds_load2[row->data]; break;
+    case SIM_LO_STORE2:
+    case SIM_LO_STORE2_ST64: fn = fast->lds_store2[row->data]; break;
+    default: break;
+    }
+    if (fn) u->fn = fn;
     return SIM_BOUND_UOP;
 }
 

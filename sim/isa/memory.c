@@ -49,6 +49,11 @@ uint8_t *sim_mem_miss(sim_wave *w, const sim_uop *u, sim_range *c, int lane, uin
                        found ? "it runs past the end of its allocation" : "outside every allocation");
         return NULL;
     }
+    if (store && r.read_only && addr >= r.rw_lo && addr < r.rw_hi && n_bytes <= r.rw_hi - addr) {
+        r.lo = r.rw_lo;
+        r.hi = r.rw_hi;
+        r.read_only = false;
+    }
     if (store && r.read_only) {
         sim_wave_fault(w, u, SIM_FAULT_READONLY, lane, addr, n_bytes, store, "the allocation is read-only");
         return NULL;
@@ -325,10 +330,6 @@ static const sim_uop *run_transpose(sim_wave *w, const sim_uop *u) {
     return u + 1;
 }
 
-static int fast_index(unsigned data) {
-    return data == SIM_MD_32 ? 0 : data == SIM_MD_64 ? 1 : data == SIM_MD_96 ? 2 : data == SIM_MD_128 ? 3 : -1;
-}
-
 const sim_mem_fast *sim_mem_fast_host(void) {
 #if defined(__x86_64__)
     int level = sim_host_level();
@@ -366,10 +367,11 @@ static sim_bound bind_flat(sim_binder *b, const sim_inst *inst, const sim_mem_ro
     case SIM_MO_TRANSPOSE: u->fn = run_transpose; break;
     default: return SIM_BOUND_NO;
     }
-    int f = fast_index(row->data);
-    if (inst->format == SIM_GLOBAL && f >= 0 && !to_lds && sim_mem_has(&inst->addr)) {
-        if (row->op == SIM_MO_LOAD) u->fn = sim_mem_fast_host()->global_load[f];
-        if (row->op == SIM_MO_STORE) u->fn = sim_mem_fast_host()->global_store[f];
+    if (inst->format == SIM_GLOBAL && !to_lds && sim_mem_has(&inst->addr)) {
+        const sim_mem_fast *fast = sim_mem_fast_host();
+        sim_uop_fn *fn = row->op == SIM_MO_LOAD ? fast->global_load[row->data]
+                         : row->op == SIM_MO_STORE ? fast->global_store[row->data] : NULL;
+        if (fn) u->fn = fn;
     }
     return SIM_BOUND_UOP;
 }

@@ -21,6 +21,7 @@ typedef enum sim_mem_data { /* LOAD and STORE */
     SIM_MD_U8, SIM_MD_I8, SIM_MD_U16, SIM_MD_I16, SIM_MD_32, SIM_MD_64, SIM_MD_96, SIM_MD_128,
     SIM_MD_U8_LO, SIM_MD_I8_LO, SIM_MD_16_LO,  /* into the lower half, the upper is kept */
     SIM_MD_U8_HI, SIM_MD_I8_HI, SIM_MD_16_HI,  /* into (or, for stores, from) the upper half */
+    SIM_MD_N
 } sim_mem_data;
 
 /* Name prefixes that a row of memory.def has. */
@@ -131,12 +132,13 @@ sim_bound sim_bind_scalar_memory(sim_binder *b, const sim_inst *inst, sim_uop *o
 const sim_meaning *sim_meaning_at_scalar_memory(size_t i);
 
 /* Rows handled lane by lane, for anything; the fast ones (memory_fast*.c) hand over to it when lanes differ too much. */
-sim_uop_fn sim_mem_global_slow, sim_lds_slow;
+sim_uop_fn sim_mem_global_slow, sim_lds_slow, sim_lds_slow2;
 
-/* Fast handlers of one host level. */
+/* Fast handlers of one host level, by sim_mem_data; NULL: none. The 2addr forms of DS: dwords and pairs of them. */
 typedef struct sim_mem_fast {
-    sim_uop_fn *global_load[4], *global_store[4]; /* b32 b64 b96 b128 */
-    sim_uop_fn *lds_load[4], *lds_store[4];
+    sim_uop_fn *global_load[SIM_MD_N], *global_store[SIM_MD_N];
+    sim_uop_fn *lds_load[SIM_MD_N], *lds_store[SIM_MD_N];
+    sim_uop_fn *lds_load2[SIM_MD_N], *lds_store2[SIM_MD_N];
 } sim_mem_fast;
 extern const sim_mem_fast sim_mem_fast_generic, sim_mem_fast_avx2, sim_mem_fast_avx512;
 const sim_mem_fast *sim_mem_fast_host(void);

@@ -1,5 +1,5 @@
-/* The body of the fast handlers, included once a host level: GLOBAL and LDS accesses of whole dwords whose lanes all fall
- * in one live range (one 4 GiB window) or in LDS. Everything else goes to the handlers that look at lanes one by one.
+/* The body of the fast handlers, included once a host level: GLOBAL and LDS accesses whose lanes all fall in one live range
+ * (one 4 GiB window) or in LDS. Everything else goes to the handlers that look at lanes one by one.
  *
  * LEVEL: generic, avx2 or avx512, the suffix of the table's name. */
 #include "isa/memory.h"
@@ -108,10 +108,10 @@ static inline bool global_window(sim_wave *w, const sim_uop *u, uint32_t bytes, 
     return !(store && c->read_only);
 }
 
-static inline bool lds_window(sim_wave *w, const sim_uop *u, uint32_t bytes, uint64_t mask, window *out) {
-    uint32_t need = u->imm + bytes, n = w->group->lds_bytes;
+static inline bool lds_window(sim_wave *w, const sim_uop *u, uint32_t off, uint32_t bytes, uint64_t mask, window *out) {
+    uint32_t need = off + bytes, n = w->group->lds_bytes;
     if (need > n) return false;
-    *out = (window){.host = w->group->lds + u->imm, .v = SIM_ROW(w, u->s[0]), .lo = 0, .span = n - need};
+    *out = (window){.host = w->group->lds + off, .v = SIM_ROW(w, u->s[0]), .lo = 0, .span = n - need};
     return w->lanes == 32 ? inside(out, mask, 32) : inside(out, mask, 64);
 }
 
@@ -283,50 +283,115 @@ static inline void store_lanes(const window *n, const uint32_t *s, unsigned dwor
     }
 }
 
-/* One body a wave size, so that loops over lanes have a constant length. */
-#define HANDLERS(name, dwords)                                                                                                 \
-    static const sim_uop *CAT(global_load_, name)(sim_wave * w, const sim_uop *u) {                                            \
+/* Elements of less than a dword. */
+static inline void load_small(const window *n, uint32_t *d, unsigned data, uint64_t mask, unsigned lanes) {
+    unsigned i;
+    if (mask == (lanes == 64 ? ~(uint64_t)0 : 0xffffffffu)) {
+        for (i = 0; i < lanes; i++) d[i] = sim_mem_extend(data, n->host + n->v[i], d[i]);
+        return;
+    }
+    SIM_EACH_LANE(i, mask) d[i] = sim_mem_extend(data, n->host + n->v[i], d[i]);
+}
+static inline void store_small(const window *n, const uint32_t *s, unsigned data, uint64_t mask, unsigned lanes) {
+    unsigned i;
+    SIM_EACH_LANE(i, mask) sim_mem_from_rows(data, n->host + n->v[i], s + i, lanes);
+}
+
+static inline void load_any(const window *n, uint32_t *d, unsigned data, uint64_t mask, unsigned lanes, bool stream) {
+    if (sim_mem_bytes[data] < 4) load_small(n, d, data, mask, lanes);
+    else load_lanes(n, d, sim_mem_bytes[data] / 4, mask, lanes, stream);
+}
+static inline void store_any(const window *n, const uint32_t *s, unsigned data, uint64_t mask, unsigned lanes) {
+    if (sim_mem_bytes[data] < 4) store_small(n, s, data, mask, lanes);
+    else store_lanes(n, s, sim_mem_bytes[data] / 4, mask, lanes);
+}
+
+/* A handler has a body for each wave size, so that loops over lanes have a constant length. */
+#define LOADS(data)                                                                                                            \
+    static const sim_uop *CAT(global_load_, data)(sim_wave * w, const sim_uop *u) {                                            \
         uint64_t mask = sim_mem_exec(w);                                                                                       \
         window n;                                                                                                              \
         if (!mask) return u + 1;                                                                                               \
-        if (!global_window(w, u, 4 * dwords, mask, false, &n)) return sim_mem_global_slow(w, u);                               \
-        if (w->lanes == 32) load_lanes(&n, SIM_ROW(w, u->d), dwords, mask, 32, true);                                          \
-        else load_lanes(&n, SIM_ROW(w, u->d), dwords, mask, 64, true);                                                         \
+        if (!global_window(w, u, sim_mem_bytes[data], mask, false, &n)) return sim_mem_global_slow(w, u);                      \
+        if (w->lanes == 32) load_any(&n, SIM_ROW(w, u->d), data, mask, 32, true);                                              \
+        else load_any(&n, SIM_ROW(w, u->d), data, mask, 64, true);                                                             \
         return u + 1;                                                                                                          \
     }                                                                                                                          \
-    static const sim_uop *CAT(global_store_, name)(sim_wave * w, const sim_uop *u) {                                           \
+    static const sim_uop *CAT(lds_load_, data)(sim_wave * w, const sim_uop *u) {                                               \
         uint64_t mask = sim_mem_exec(w);                                                                                       \
         window n;                                                                                                              \
-        if (!mask) return u + 1;                                                                                               \
-        if (!global_window(w, u, 4 * dwords, mask, true, &n)) return sim_mem_global_slow(w, u);                                \
-        if (w->lanes == 32) store_lanes(&n, SIM_ROW(w, u->s[2]), dwords, mask, 32);                                            \
-        else store_lanes(&n, SIM_ROW(w, u->s[2]), dwords, mask, 64);                                                           \
-        return u + 1;                                                                                                          \
-    }                                                                                                                          \
-    static const sim_uop *CAT(lds_load_, name)(sim_wave * w, const sim_uop *u) {                                               \
-        uint64_t mask = sim_mem_exec(w);                                                                                       \
-        window n;                                                                                                              \
-        if (!lds_window(w, u, 4 * dwords, mask, &n)) return sim_lds_slow(w, u);                                                \
-        if (w->lanes == 32) load_lanes(&n, SIM_ROW(w, u->d), dwords, mask, 32, false);                                         \
-        else load_lanes(&n, SIM_ROW(w, u->d), dwords, mask, 64, false);                                                        \
-        return u + 1;                                                                                                          \
-    }                                                                                                                          \
-    static const sim_uop *CAT(lds_store_, name)(sim_wave * w, const sim_uop *u) {                                              \
-        uint64_t mask = sim_mem_exec(w);                                                                                       \
-        window n;                                                                                                              \
-        if (!lds_window(w, u, 4 * dwords, mask, &n)) return sim_lds_slow(w, u);                                                \
-        if (w->lanes == 32) store_lanes(&n, SIM_ROW(w, u->s[2]), dwords, mask, 32);                                            \
-        else store_lanes(&n, SIM_ROW(w, u->s[2]), dwords, mask, 64);                                                           \
+        if (!lds_window(w, u, u->imm, sim_mem_bytes[data], mask, &n)) return sim_lds_slow(w, u);                               \
+        if (w->lanes == 32) load_any(&n, SIM_ROW(w, u->d), data, mask, 32, false);                                             \
+        else load_any(&n, SIM_ROW(w, u->d), data, mask, 64, false);                                                            \
         return u + 1;                                                                                                          \
     }
-HANDLERS(b32, 1)
-HANDLERS(b64, 2)
-HANDLERS(b96, 3)
-HANDLERS(b128, 4)
+#define STORES(data)                                                                                                           \
+    static const sim_uop *CAT(global_store_, data)(sim_wave * w, const sim_uop *u) {                                           \
+        uint64_t mask = sim_mem_exec(w);                                                                                       \
+        window n;                                                                                                              \
+        if (!mask) return u + 1;                                                                                               \
+        if (!global_window(w, u, sim_mem_bytes[data], mask, true, &n)) return sim_mem_global_slow(w, u);                       \
+        if (w->lanes == 32) store_any(&n, SIM_ROW(w, u->s[2]), data, mask, 32);                                                \
+        else store_any(&n, SIM_ROW(w, u->s[2]), data, mask, 64);                                                               \
+        return u + 1;                                                                                                          \
+    }                                                                                                                          \
+    static const sim_uop *CAT(lds_store_, data)(sim_wave * w, const sim_uop *u) {                                              \
+        uint64_t mask = sim_mem_exec(w);                                                                                       \
+        window n;                                                                                                              \
+        if (!lds_window(w, u, u->imm, sim_mem_bytes[data], mask, &n)) return sim_lds_slow(w, u);                               \
+        if (w->lanes == 32) store_any(&n, SIM_ROW(w, u->s[2]), data, mask, 32);                                                \
+        else store_any(&n, SIM_ROW(w, u->s[2]), data, mask, 64);                                                               \
+        return u + 1;                                                                                                          \
+    }
+/* Two places at two offsets. The first result may overwrite the addresses: they are kept aside. */
+#define PAIRS(data)                                                                                                            \
+    static const sim_uop *CAT(lds_load2_, data)(sim_wave * w, const sim_uop *u) {                                              \
+        uint64_t mask = sim_mem_exec(w);                                                                                       \
+        uint32_t a = (u->imm & 0xffff) * 4, b = (u->imm >> 16) * 4, v[SIM_MAX_LANES] = {0};                                    \
+        window n;                                                                                                              \
+        if (!lds_window(w, u, a > b ? a : b, sim_mem_bytes[data], mask, &n)) return sim_lds_slow2(w, u);                       \
+        memcpy(v, n.v, 4 * (size_t)w->lanes);                                                                                  \
+        n.v = v;                                                                                                               \
+        uint32_t *d = SIM_ROW(w, u->d);                                                                                        \
+        for (unsigned k = 0; k < 2; k++) {                                                                                     \
+            n.host = w->group->lds + (k ? b : a);                                                                              \
+            if (w->lanes == 32) load_lanes(&n, d, sim_mem_bytes[data] / 4, mask, 32, false);                                   \
+            else load_lanes(&n, d, sim_mem_bytes[data] / 4, mask, 64, false);                                                  \
+            d += sim_mem_bytes[data] / 4 * w->lanes;                                                                           \
+        }                                                                                                                      \
+        return u + 1;                                                                                                          \
+    }                                                                                                                          \
+    static const sim_uop *CAT(lds_store2_, data)(sim_wave * w, const sim_uop *u) {                                             \
+        uint64_t mask = sim_mem_exec(w);                                                                                       \
+        uint32_t a = (u->imm & 0xffff) * 4, b = (u->imm >> 16) * 4;                                                            \
+        window n;                                                                                                              \
+        if (!lds_window(w, u, a > b ? a : b, sim_mem_bytes[data], mask, &n)) return sim_lds_slow2(w, u);                       \
+        for (unsigned k = 0; k < 2; k++) {                                                                                     \
+            n.host = w->group->lds + (k ? b : a);                                                                              \
+            const uint32_t *s = SIM_ROW(w, k ? u->s[1] : u->s[2]);                                                             \
+            if (w->lanes == 32) store_lanes(&n, s, sim_mem_bytes[data] / 4, mask, 32);                                         \
+            else store_lanes(&n, s, sim_mem_bytes[data] / 4, mask, 64);                                                        \
+        }                                                                                                                      \
+        return u + 1;                                                                                                          \
+    }
+#define ALL_LOADS(X)                                                                                                           \
+    X(SIM_MD_U8) X(SIM_MD_I8) X(SIM_MD_U16) X(SIM_MD_I16) X(SIM_MD_32) X(SIM_MD_64) X(SIM_MD_96) X(SIM_MD_128)                 \
+    X(SIM_MD_U8_LO) X(SIM_MD_I8_LO) X(SIM_MD_16_LO) X(SIM_MD_U8_HI) X(SIM_MD_I8_HI) X(SIM_MD_16_HI)
+#define ALL_STORES(X)                                                                                                          \
+    X(SIM_MD_U8) X(SIM_MD_U16) X(SIM_MD_32) X(SIM_MD_64) X(SIM_MD_96) X(SIM_MD_128) X(SIM_MD_U8_HI) X(SIM_MD_16_HI)
+#define ALL_PAIRS(X) X(SIM_MD_32) X(SIM_MD_64)
+ALL_LOADS(LOADS)
+ALL_STORES(STORES)
+ALL_PAIRS(PAIRS)
 
 const sim_mem_fast CAT(sim_mem_fast_, LEVEL) = {
-    .global_load = {global_load_b32, global_load_b64, global_load_b96, global_load_b128},
-    .global_store = {global_store_b32, global_store_b64, global_store_b96, global_store_b128},
-    .lds_load = {lds_load_b32, lds_load_b64, lds_load_b96, lds_load_b128},
-    .lds_store = {lds_store_b32, lds_store_b64, lds_store_b96, lds_store_b128},
+#define X(data) .global_load[data] = global_load_##data, .lds_load[data] = lds_load_##data,
+    ALL_LOADS(X)
+#undef X
+#define X(data) .global_store[data] = global_store_##data, .lds_store[data] = lds_store_##data,
+    ALL_STORES(X)
+#undef X
+#define X(data) .lds_load2[data] = lds_load2_##data, .lds_store2[data] = lds_store2_##data,
+    ALL_PAIRS(X)
+#undef X
 };

@@ -123,6 +123,19 @@ static void test_two(void **state) {
         assert_int_equal(hand_run(h, sim_bind_lds), SIM_FAULT_NONE);
         assert_int_equal(at32(h->lds + 16), 7001);
         assert_int_equal(at32(h->lds + 16 + t[k].unit), 1);
+        h->w.s[SIM_S_EXEC_LO] = 0xffffffff; /* results over the addresses */
+        for (unsigned i = 0; i < 32; i++) HAND_V(h, 2, i) = i * 16;
+        ds(h, t[k].load, hand_v(2, 2 * n), hand_v(2, 1), HAND_NONE, HAND_NONE, 2);
+        h->inst.offset1 = 1;
+        assert_int_equal(hand_run(h, sim_bind_lds), SIM_FAULT_NONE);
+        for (unsigned i = 0; i < 32; i++)
+            for (unsigned d = 0; d < 2 * n; d++)
+                assert_int_equal(HAND_V(h, 2 + d, i), at32(h->lds + i * 16 + (d < n ? 2 : 1) * t[k].unit + d % n * 4));
+        /* The second place is outside. */
+        for (unsigned i = 0; i < 32; i++) HAND_V(h, 2, i) = 0;
+        HAND_V(h, 2, 30) = (uint32_t)sizeof h->lds - t[k].unit;
+        assert_int_equal(hand_run(h, sim_bind_lds), SIM_FAULT_LDS);
+        assert_int_equal(h->w.fault.lane, 30);
         hand_free(h);
     }
 }

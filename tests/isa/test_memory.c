@@ -175,6 +175,35 @@ static void test_small(void **state) {
     hand_free(h);
 }
 
+/* Small elements of all lanes, side by side and apart. */
+static void test_small_lanes(void **state) {
+    (void)state;
+    for (unsigned lanes = 32; lanes <= 64; lanes += 32)
+        for (unsigned step = 1; step < 12; step += 5) {
+            hand *h = hand_make(SIM_GFX1100, lanes);
+            uint64_t a = hand_alloc(h, 64 * 11 + 2);
+            uint8_t *p = hand_host(h, a, 64 * 11 + 2);
+            fill(p, 64 * 11 + 2);
+            for (unsigned i = 0; i < lanes; i++) hand_addr(h, 2, i, a + i * step), HAND_V(h, 10, i) = 0x55660000 + i;
+            global(h, "GLOBAL_LOAD_D16_HI_I8", hand_v(10, 1), hand_v(2, 2), HAND_NONE, HAND_NONE, 1);
+            assert_int_equal(hand_run(h, sim_bind_memory), SIM_FAULT_NONE);
+            for (unsigned i = 0; i < lanes; i++)
+                assert_int_equal(HAND_V(h, 10, i), (uint32_t)(uint16_t)(int8_t)p[i * step + 1] << 16 | i);
+            global(h, "GLOBAL_LOAD_U16", hand_v(2, 1), hand_v(2, 2), HAND_NONE, HAND_NONE, 0);
+            assert_int_equal(hand_run(h, sim_bind_memory), SIM_FAULT_NONE);
+            for (unsigned i = 0; i < lanes; i++) assert_int_equal(HAND_V(h, 2, i), p[i * step] | p[i * step + 1] << 8);
+            for (unsigned i = 0; i < lanes; i++) hand_addr(h, 2, i, a + i * step), HAND_V(h, 10, i) = i * 0x10001 + 0x770000;
+            global(h, "GLOBAL_STORE_D16_HI_B8", HAND_NONE, hand_v(2, 2), HAND_NONE, hand_v(10, 1), 0);
+            assert_int_equal(hand_run(h, sim_bind_memory), SIM_FAULT_NONE);
+            for (unsigned i = 0; i < lanes; i++) assert_int_equal(p[i * step], (uint8_t)(i + 0x77));
+            hand_addr(h, 2, 3, a + 64 * 11 + 1);
+            global(h, "GLOBAL_STORE_B16", HAND_NONE, hand_v(2, 2), HAND_NONE, hand_v(10, 1), 0);
+            assert_int_equal(hand_run(h, sim_bind_memory), SIM_FAULT_MEMORY);
+            assert_int_equal(h->w.fault.lane, 3);
+            hand_free(h);
+        }
+}
+
 /* Faults name lane, address and size. */
 static void expect(hand *h, sim_fault_kind kind, int lane, uint64_t addr, uint32_t size, bool store) {
     assert_int_equal(hand_run(h, sim_bind_memory), kind);
@@ -562,7 +591,7 @@ static void test_rest(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_global_load),  cmocka_unit_test(test_load_over_address),
-        cmocka_unit_test(test_global_store), cmocka_unit_test(test_small),
+        cmocka_unit_test(test_global_store), cmocka_unit_test(test_small), cmocka_unit_test(test_small_lanes),
         cmocka_unit_test(test_faults),       cmocka_unit_test(test_window),
         cmocka_unit_test(test_atomics),      cmocka_unit_test(test_atomics64),
         cmocka_unit_test(test_atomic_order), cmocka_unit_test(test_flat_places),
