@@ -118,6 +118,18 @@ static och_status relocate(sim_module *m, och_err *err) {
     return OCH_OK;
 }
 
+/* Kernels write what the object's segments let them, and no code. */
+static och_status protect(sim_module *m, och_err *err) {
+    uint64_t lo = 0, hi = 0;
+    for (size_t i = 0; i < m->obj->n_segments; i++) {
+        const och_obj_segment *s = &m->obj->segments[i];
+        if (!s->write || !s->mem_bytes) continue;
+        if (!hi) lo = s->addr - m->lo + m->addr;
+        hi = s->addr + s->mem_bytes - m->lo + m->addr;
+    }
+    return sim_space_protect(m->space, m->addr, lo, hi, err);
+}
+
 static int by_value(const void *a, const void *b) {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return (x > y) - (x < y);
@@ -239,6 +251,7 @@ och_status sim_module_load(sim_space *space, const sim_board *board, int device,
     }
     OCH_TRY_GOTO(copy_segments(m, e->bytes, device, err));
     OCH_TRY_GOTO(relocate(m, err));
+    OCH_TRY_GOTO(protect(m, err));
     OCH_TRY_GOTO(find_entries(m, err));
     OCH_TRY_GOTO(list_kernels(m, err));
     *out_module = m;

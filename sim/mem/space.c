@@ -391,6 +391,25 @@ och_status sim_space_mark(sim_space *s, uint64_t addr, bool read_only, uint32_t 
     return st;
 }
 
+och_status sim_space_protect(sim_space *s, uint64_t addr, uint64_t rw_lo, uint64_t rw_hi, och_err *err) {
+    och_status st = OCH_OK;
+    pthread_mutex_lock(&s->lock);
+    sim_range r;
+    sim_list *list = atomic_load(&s->list);
+    if (!sim_list_find(list, addr, &r) || r.freed || r.lo != addr) {
+        st = och_err_set(err, OCH_NOTFOUND, "no allocation begins at 0x%llx", (unsigned long long)addr);
+    } else {
+        r.read_only = true;
+        r.rw_lo = rw_lo;
+        r.rw_hi = rw_hi;
+        sim_list *next = sim_list_replace(list, &r);
+        if (next) publish(s, next);
+        else st = och_err_nomem(err, sizeof r, "the record of an allocation");
+    }
+    pthread_mutex_unlock(&s->lock);
+    return st;
+}
+
 bool sim_space_find(const sim_space *s, uint64_t addr, sim_range *out) {
     atomic_uint *n;
     const sim_list *list = enter(s, &n);

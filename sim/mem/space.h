@@ -29,6 +29,7 @@ typedef struct sim_range {
     int64_t delta;       /* host pointer = address + delta */
     uint8_t kind;        /* sim_mem_kind */
     bool read_only, freed;
+    uint64_t rw_lo, rw_hi; /* of a read-only range: the part that kernels may write all the same; empty: none */
     int32_t device;      /* owner; -1: host */
     uint64_t serial;     /* of the allocation, 1, 2, ... */
     uint32_t flags;      /* the caller's */
@@ -53,6 +54,8 @@ och_status sim_space_free(sim_space *space, uint64_t addr, och_err *err) OCH_WAR
 /* The caller's fields of the live allocation that begins at addr, and whether kernels may write it. NOTFOUND: none. */
 och_status sim_space_mark(sim_space *space, uint64_t addr, bool read_only, uint32_t flags, void *user,
                           och_err *err) OCH_WARN_UNUSED;
+/* Kernels may write the live allocation that begins at addr in [rw_lo, rw_hi) alone. NOTFOUND: none begins there. */
+och_status sim_space_protect(sim_space *space, uint64_t addr, uint64_t rw_lo, uint64_t rw_hi, och_err *err) OCH_WARN_UNUSED;
 /* Later allocations are filled with 0xA5 bytes (OCHRE_SIM_CHECK's poison). */
 void sim_space_set_poison(sim_space *space, bool on);
 
