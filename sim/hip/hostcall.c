@@ -194,6 +194,8 @@ void sim_hostcall_end(void) {
 
 hipError_t sim_hidden_fill(sim_device *d, const och_obj_kernel *info, sim_hidden *out) {
     hipError_t e = hipSuccess;
+    out->shared_base = SIM_SHARED_BASE;
+    out->private_base = SIM_PRIVATE_BASE;
     pthread_mutex_lock(&lock);
     if (wants(info, OCH_ARG_HIDDEN_HOSTCALL_BUFFER)) {
         uint64_t addr = d->hostcall_addr;
