@@ -74,9 +74,10 @@ static uint64_t float_const(const sim_row_op *op, unsigned code) {
                                     0xbff0000000000000, 0x4000000000000000, 0xc000000000000000,
                                     0x4010000000000000, 0xc010000000000000, 0x3fc45f306dc9c882};
     unsigned i = code - 240;
+    if (op->half && op->type != SIM_T_BF16) return f16[i]; /* integers of 16 bits too */
     switch (op->type) {
     case SIM_T_F16:
-    case SIM_T_PK_F16: return f16[i]; /* packed: the low half; the high half is 0 */
+    case SIM_T_PK_F16: return f16[i]; /* the low half; the high half is 0 */
     case SIM_T_BF16:
     case SIM_T_PK_BF16: return f32[i] >> 16;
     default: return is_wide(op) ? f64[i] : f32[i];

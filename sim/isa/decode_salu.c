@@ -18,7 +18,7 @@ void sim_decode_salu(sim_decoder *d, sim_inst *x, sim_format f) {
         sim_operand *to = sim_role_operand(x, o->role);
         if (o->cls == SIM_C_LIT) *to = sim_make_literal(o, d->literal);
         else if (o->role == SIM_R_DST || f == SIM_SOPK) *to = sim_make_sgpr(d, o, SIM_BITS(w, 22, 16));
-        else if (o->cls == SIM_C_IMM) *to = sim_make_imm(o, w & 255);
+        else if (o->cls == SIM_C_IMM) *to = sim_make_imm(o, o->role == SIM_R_SRC0 ? w & 255 : SIM_BITS(w, 15, 8));
         else if (o->role == SIM_R_SRC0) *to = sim_make_ssrc(d, o, w & 255);
         else *to = sim_make_ssrc(d, o, SIM_BITS(w, 15, 8)); /* src[1], or FMAMK's addend */
     }

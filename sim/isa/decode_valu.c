@@ -89,6 +89,7 @@ void sim_decode_vop12c(sim_decoder *d, sim_inst *x, sim_format f) {
         else if (o->cls == SIM_C_VCCX) *to = sim_make_exec(d, o);
         else if (o->cls == SIM_C_LIT) *to = sim_make_literal(o, d->literal);
         else if (o->role == SIM_R_DST) {
+            if (o->cls == SIM_C_S && vdst > 127) d->bad = true;
             *to = o->cls == SIM_C_S ? sim_make_sgpr(d, o, vdst) : short_vgpr(d, o, vdst);
             x->dst_hi = to->hi;
         } else if (o->role == SIM_R_SRC0) {
@@ -135,9 +136,11 @@ void sim_decode_vop3(sim_decoder *d, sim_inst *x) {
     bool sd = x->format == SIM_VOP3SD;
     for (const sim_row_op *o = e->op; o < e->op + 6 && o->role; o++) {
         if (o->role == SIM_R_DST) {
+            if (o->cls == SIM_C_S && w & 128) d->bad = true;
             x->dst = o->cls == SIM_C_S ? sim_make_sgpr(d, o, w & 127) : sim_make_vgpr(d, o, w & 255);
             if (o->cls == SIM_C_ACC) x->dst.reg = (uint16_t)(x->dst.reg + 256);
         } else if (o->role == SIM_R_SDST) {
+            if (!sd && o->cls != SIM_C_EXEC && w & 128) d->bad = true;
             x->sdst = o->cls == SIM_C_EXEC ? sim_make_exec(d, o) : sim_make_sgpr(d, o, sd ? SIM_BITS(w, 14, 8) : w & 127);
         }
     }

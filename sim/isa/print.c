@@ -79,14 +79,12 @@ static void put_const(sim_text *t, const sim_operand *o) {
         if (!put_inline(t, o)) sim_put(t, "0x%llx", (unsigned long long)v);
         return;
     }
-    bool b16 = o->type == SIM_T_F16 || o->type == SIM_T_BF16 || o->type == SIM_T_I16 || o->type == SIM_T_U16 ||
-               o->type == SIM_T_B16;
     char scratch[64];
     sim_text probe = {scratch, scratch + sizeof scratch - 1, 0};
     bool inlinable = put_inline(&probe, o);
     if (o->type == SIM_T_F64) v >>= 32;
-    if (b16) v &= 0xffff;
-    else v &= 0xffffffff;
+    bool i16 = o->type == SIM_T_I16 || o->type == SIM_T_U16 || o->type == SIM_T_B16;
+    v &= i16 ? 0xffff : 0xffffffff;
     sim_put(t, inlinable ? "lit(0x%llx)" : "0x%llx", (unsigned long long)v);
 }
 
@@ -297,7 +295,8 @@ static void put_scalar(sim_text *t, const sim_inst *x) {
     for (int i = 0; i < 3; i++) {
         if (!x->src[i].kind) continue;
         sim_put_sep(t);
-        if (x->format == SIM_SOPK && x->src[i].literal) {
+        if (!strcmp(x->mnemonic, "s_set_gpr_idx_on") && i == 1) sim_put(t, "0x%x", (unsigned)x->src[i].value);
+        else if (x->format == SIM_SOPK && x->src[i].literal) {
             if (!put_inline(t, &x->src[i])) sim_put(t, "0x%x", (unsigned)x->src[i].value);
         } else if (strstr(x->mnemonic, "s_sendmsg_rtn")) sim_put_message(t, x, (unsigned)x->src[i].value);
         else put_reg(t, x, &x->src[i]);
@@ -356,7 +355,7 @@ static void put_flat(sim_text *t, const sim_inst *x) {
     if (row_op(x, SIM_R_ADDR) && !(x->format != SIM_SCRATCH && !x->addr.kind)) sim_put_sep(t), put_reg(t, x, &x->addr);
     if (x->data.kind) sim_put_sep(t), put_reg(t, x, &x->data);
     if (row_op(x, SIM_R_SADDR)) sim_put_sep(t), put_reg(t, x, &x->saddr);
-    if (x->offset_imm) sim_put(t, " offset:%d", (int)x->offset_imm);
+    if (x->offset_imm && row_op(x, SIM_R_ADDR)) sim_put(t, " offset:%d", (int)x->offset_imm);
     sim_put_cache(t, x);
     if (x->lds) sim_put(t, " lds");
 }
@@ -389,11 +388,16 @@ static void put_image(sim_text *t, const sim_inst *x) {
     if (x->n_vaddr > 1 && run) put_range(t, "v", x->vaddr[0].reg, x->n_vaddr);
     else if (x->n_vaddr == 1) put_range(t, "v", x->vaddr[0].reg, 1);
     else {
+        /* From gfx11 on the last register named begins the rest. */
+        unsigned named = gen == 12 ? (x->opcode >= 256 ? 4 : 5) : gen == 11 ? 5 : 13;
         sim_put(t, "[");
-        for (unsigned i = 0; i < x->n_vaddr; i++) sim_put(t, i ? ", v%u" : "v%u", x->vaddr[i].reg);
+        for (unsigned i = 0; i < x->n_vaddr && i < named; i++) {
+            sim_put(t, i ? ", " : "");
+            put_range(t, "v", x->vaddr[i].reg, i + 1 == named ? x->n_vaddr - i : 1);
+        }
         sim_put(t, "]");
     }
-    sim_put_sep(t), put_reg(t, x, &x->base);
+    sim_put_sep(t), put_sgpr(t, x, x->base.reg, 8); /* r128 is only a modifier of the text */
     if (x->samp.kind) sim_put_sep(t), put_reg(t, x, &x->samp);
     if (x->dmask) sim_put(t, " dmask:0x%x", x->dmask);
     if (gen >= 10) sim_put(t, " dim:SQ_RSRC_IMG_%s", dims[x->dim & 7]);
@@ -407,18 +411,32 @@ static void put_image(sim_text *t, const sim_inst *x) {
     if (x->d16) sim_put(t, " d16");
 }
 
+static void put_target(sim_text *t, unsigned v) {
+    if (v < 8) sim_put(t, "mrt%u", v);
+    else if (v == 8) sim_put(t, "mrtz");
+    else if (v == 9) sim_put(t, "null");
+    else if (v >= 12 && v <= 16) sim_put(t, "pos%u", v - 12);
+    else if (v == 20) sim_put(t, "prim");
+    else if (v == 21 || v == 22) sim_put(t, "dual_src_blend%u", v - 21);
+    else if (v >= 32) sim_put(t, "param%u", v - 32);
+    else sim_put(t, "invalid_target_%u", v);
+}
+
 static void put_other(sim_text *t, const sim_inst *x) {
+    unsigned gen = sim_isa_gen((sim_isa)x->isa);
     sim_put(t, "%s", x->mnemonic);
     if (x->format == SIM_LDSDIR) {
         sim_put_sep(t), put_reg(t, x, &x->dst);
         if (x->opcode == 0) sim_put(t, ", attr%d.%c", (int)x->offset_imm >> 2, "xyzw"[x->offset_imm & 3]);
-        sim_put(t, " wait_va_vdst:%u", x->offset1);
+        sim_put(t, gen == 12 ? " wait_va_vdst:%u" : " wait_vdst:%u", x->offset1);
+        if (gen == 12) sim_put(t, " wait_vm_vsrc:%d", x->glc);
         return;
     }
     const sim_operand *ops[4] = {&x->src[0], &x->src[1], &x->src[2], &x->data};
-    sim_put_sep(t), sim_put(t, "%u", x->buf_format);
+    sim_put(t, " "), put_target(t, x->buf_format);
+    t->n_operands = 0;
     for (int i = 0; i < 4; i++) {
-        sim_put_sep(t);
+        sim_put(t, i ? ", " : " ");
         if (x->dmask >> i & 1) put_reg(t, x, ops[i]);
         else sim_put(t, "off");
     }
@@ -441,7 +459,7 @@ const char *sim_inst_print(const sim_inst *inst, unsigned wave_size, char *buf, 
     case SIM_SOPK: put_scalar(&t, inst); break;
     case SIM_SOPP:
         sim_put(&t, "%s", inst->mnemonic);
-        if (sopp_has_imm(inst->mnemonic)) sim_put_sep(&t), sim_put_simm16(&t, inst);
+        if (sopp_has_imm(inst->mnemonic) || (inst->simm16 && !strcmp(inst->mnemonic, "s_endpgm"))) sim_put_sep(&t), sim_put_simm16(&t, inst);
         break;
     case SIM_SMEM: put_smem(&t, inst); break;
     case SIM_VOPD:

@@ -43,13 +43,13 @@ static void put_delay(sim_text *t, unsigned v) {
 }
 
 /* The counters of S_WAITCNT_DEPCTR, S_WAIT_ALU: those that wait for something, from the top as LLVM lists them. */
-static void put_depctr(sim_text *t, const sim_inst *x, unsigned v) {
+static void put_depctr(sim_text *t, unsigned v) {
     static const struct { const char *name; uint8_t lo, bits; } fields[] = {
         {"hold_cnt", 7, 1}, {"sa_sdst", 0, 1}, {"va_vdst", 12, 4}, {"va_sdst", 9, 3},
         {"va_ssrc", 8, 1}, {"va_vcc", 1, 1}, {"vm_vsrc", 2, 3}};
-    unsigned gen = sim_isa_gen((sim_isa)x->isa), unused = 0xffff;
+    unsigned unused = 0xffff;
     bool some = false;
-    for (size_t i = gen > 11 ? 0 : 0; i < sizeof fields / sizeof *fields; i++) unused &= ~(((1u << fields[i].bits) - 1) << fields[i].lo);
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) unused &= ~(((1u << fields[i].bits) - 1) << fields[i].lo);
     if ((v & unused) != unused && (v & unused) != 0x20 && (v & unused) != 0) {
         sim_put(t, "0x%x", v);
         return;
@@ -80,7 +80,7 @@ void sim_put_message(sim_text *t, const sim_inst *x, unsigned imm) {
                 sim_put(t, "sendmsg(%s)", messages[i].name);
                 return;
             }
-    if (gen >= 11) sim_put(t, "sendmsg(%u, %u, %u)", imm & 255, imm >> 4 & 0, imm >> 8 & 0);
+    if (gen >= 11) sim_put(t, "sendmsg(%u, 0, 0)", id);
     else sim_put(t, "sendmsg(%u, %u, %u)", imm & 15, imm >> 4 & 7, imm >> 8 & 3);
 }
 
@@ -129,11 +129,12 @@ void sim_put_simm16(sim_text *t, const sim_inst *x) {
     unsigned v = (unsigned)x->simm16 & 0xffff, gen = sim_isa_gen((sim_isa)x->isa);
     if (is(x, "s_waitcnt")) put_waitcnt(t, gen, v);
     else if (is(x, "s_delay_alu")) put_delay(t, v);
-    else if (is(x, "s_waitcnt_depctr") || is(x, "s_wait_alu")) put_depctr(t, x, v);
+    else if (is(x, "s_waitcnt_depctr") || is(x, "s_wait_alu")) put_depctr(t, v);
     else if (is(x, "s_sendmsg") || is(x, "s_sendmsghalt")) sim_put_message(t, x, v);
     else if (strstr(x->mnemonic, "branch") || is(x, "s_call_b64") || is(x, "s_nop") || is(x, "s_sleep") || is(x, "s_trap") ||
-             is(x, "s_setprio") || is(x, "s_sethalt") || is(x, "s_barrier_wait") || is(x, "s_set_gpr_idx_mode"))
-        sim_put(t, v <= 64 || strstr(x->mnemonic, "branch") || is(x, "s_call_b64") ? "%u" : "0x%x", v);
+             is(x, "s_setprio") || is(x, "s_sethalt") || is(x, "s_barrier_wait") || is(x, "s_set_gpr_idx_mode") ||
+             is(x, "s_endpgm"))
+        sim_put(t, v <= 64 || strstr(x->mnemonic, "branch") || is(x, "s_call_b64") || is(x, "s_endpgm") ? "%u" : "0x%x", v);
     else sim_put(t, "0x%x", v);
 }
 
@@ -144,7 +145,8 @@ static void put_gfx12_cache(sim_text *t, const sim_inst *x) {
     unsigned th = x->th, scope = x->scope;
     if (x->is_atomic) {
         if (th >> 1) {
-            if (th & 4) sim_put(t, " th:TH_ATOMIC_CASCADE_%s%s", th & 2 ? "NT" : "RT", th & 1 ? "_RETURN" : "");
+            if (th & 4 && !(th & 1) && scope >= 2) sim_put(t, " th:TH_ATOMIC_CASCADE_%s", th & 2 ? "NT" : "RT");
+            else if (th & 4) sim_put(t, " th:TH_ATOMIC_0x%x", th);
             else sim_put(t, " th:TH_ATOMIC_NT%s", th & 1 ? "_RETURN" : "");
         } else if (th & 1) sim_put(t, " th:TH_ATOMIC_RETURN");
     } else if (th) {

@@ -64,6 +64,8 @@ def klass(cls, fmt):
         return "V"
     if cls == "EXEC":
         return "EXEC"
+    if cls == "SIMM4":
+        return "IMM"
     return "ANY"
 
 
@@ -135,7 +137,9 @@ def roles(fmt, mnem, fields):
     elif fmt == "DS":
         add("DST", "vdst"), add("ADDR", "addr"), add("DATA", "data0"), add("DATA1", "data1")
     elif fmt in ("FLAT", "GLOBAL", "SCRATCH"):
-        add("DST", "vdst"), add("ADDR", "addr", "vaddr"), add("DATA", "data", "vsrc"), add("SADDR", "saddr")
+        if "_lds_" not in mnem:
+            add("DST", "vdst")
+        add("ADDR", "addr", "vaddr"), add("DATA", "data", "vsrc"), add("SADDR", "saddr")
         if "cmpswap" in mnem:  # it returns one value and takes two
             data = [o for o in ops if o.role == "DATA"][0]
             for o in ops:
@@ -336,6 +340,8 @@ def described_rows(isa, found, desc):
             dfmt, meaning, fields = desc[(arch,) + key]
             ops = roles(dfmt, mnem, fields)
             scalar_literal(dfmt, mnem, ops)
+            if not ops and dfmt.startswith("VOP3P") and key in found:
+                ops = from_text(fmt, mnem, found[key][0])
         else:
             dfmt, meaning = fmt, mnem.upper()
             ops = from_text(fmt, mnem, found[key][0])
