@@ -10,7 +10,7 @@
 
 #include <zstd.h>
 
-enum { MAX_TARGETS = 8, MEMORY_DWORDS = 256, MAX_ITEMS = 48 };
+enum { MAX_TARGETS = 8, MEMORY_DWORDS = 512, MAX_ITEMS = 48 };
 
 typedef struct pool {
     const char *name, *hex;
