@@ -216,6 +216,12 @@ static void test_formats(void **state) {
         sim_typed_write(t[i].t, back, v);
         if (t[i].bytes[0] != 0x80) assert_memory_equal(back, t[i].bytes, sim_typed_bytes(t[i].t));
     }
+    /* Integers saturate. */
+    uint8_t byte;
+    sim_typed_write((sim_typed){SIM_DF_8, SIM_NF_UINT}, &byte, (const uint32_t[4]){300});
+    assert_int_equal(byte, 255);
+    sim_typed_write((sim_typed){SIM_DF_8, SIM_NF_SINT}, &byte, (const uint32_t[4]){(uint32_t)-300});
+    assert_int_equal(byte, 0x80);
     hand *h = hand_make(SIM_GFX1100, 32);
     uint64_t a = hand_alloc(h, 256);
     uint8_t *p = hand_host(h, a, 256);

@@ -457,6 +457,14 @@ static void test_scratch(void **state) {
     h->inst.offset_imm = 24;
     assert_int_equal(hand_run(h, sim_bind_memory), SIM_FAULT_NONE);
     assert_int_equal(HAND_V(h, 20, 9), 91);
+    /* Each lane another offset, not of whole dwords. */
+    for (unsigned i = 0; i < 64; i++) HAND_V(h, 2, i) = i % 7;
+    assert_int_equal(hand_run(h, sim_bind_memory), SIM_FAULT_NONE);
+    for (unsigned i = 0; i < 64; i++) {
+        uint8_t whole[12];
+        for (unsigned d = 0; d < 3; d++) memcpy(whole + 4 * d, h->scratch + ((6 + d) * 64 + i) * 4, 4);
+        assert_int_equal(HAND_V(h, 20, i), at32(whole + i % 7));
+    }
     HAND_V(h, 2, 5) = 229;
     expect(h, SIM_FAULT_SCRATCH, 5, 253, 4, false);
     HAND_V(h, 2, 5) = 0xffffff00u;

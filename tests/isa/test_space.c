@@ -165,6 +165,38 @@ static bool count_ranges(void *arg, const sim_range *r) {
     assert_false(r->freed);
     return ++*(size_t *)arg < 1000000;
 }
+/* Ranges that come in no order, between ones that are there. */
+static void test_any_order(void **state) {
+    (void)state;
+    enum { N = 3000 };
+    sim_space *s = make();
+    och_err err = {0};
+    sim_range r;
+    for (unsigned i = 0; i < N; i++) {
+        uint64_t at = 0x100000 + (i * 1237 % N) * 0x1000ull;
+        assert_int_equal(sim_space_register(s, (void *)(uintptr_t)at, 0x800, &err), OCH_OK);
+    }
+    for (unsigned i = 0; i < N; i++) {
+        uint64_t at = 0x100000 + i * 0x1000ull;
+        assert_true(sim_space_find(s, at + 0x7ff, &r) && r.lo == at);
+        assert_false(sim_space_find(s, at + 0x900, &r));
+        assert_true(r.lo == at);
+        if (i + 1 < N) {
+            assert_false(sim_space_find(s, at + 0xf00, &r));
+            assert_true(r.lo == at + 0x1000);
+        }
+    }
+    size_t n = 0;
+    sim_space_each(s, count_ranges, &n);
+    assert_int_equal(n, N);
+    for (unsigned i = 0; i < N; i++)
+        assert_int_equal(sim_space_free(s, 0x100000 + (i * 701 % N) * 0x1000ull, &err), OCH_OK);
+    n = 0;
+    sim_space_each(s, count_ranges, &n);
+    assert_int_equal(n, 0);
+    sim_space_destroy(s);
+}
+
 static bool free_each(void *arg, const sim_range *r) {
     och_err err = {0};
     return sim_space_free(arg, r->lo, &err) == OCH_OK;
@@ -269,7 +301,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_alloc_find), cmocka_unit_test(test_host_visible), cmocka_unit_test(test_errors),
         cmocka_unit_test(test_register),   cmocka_unit_test(test_mark),         cmocka_unit_test(test_quarantine),
-        cmocka_unit_test(test_many),       cmocka_unit_test(test_starved),      cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_many),       cmocka_unit_test(test_any_order),    cmocka_unit_test(test_starved),
+        cmocka_unit_test(test_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
