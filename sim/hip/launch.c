@@ -42,7 +42,7 @@ static bool read_extra(void **extra, const void **out, size_t *out_bytes) {
     }
     *out = buffer;
     *out_bytes = bytes ? *bytes : 0;
-    return bytes && (buffer || !*bytes);
+    return bytes ? buffer || !*bytes : !buffer;
 }
 
 static hipError_t fill_op(const sim_launch_request *r, sim_op *op) {

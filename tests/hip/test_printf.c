@@ -1,0 +1,64 @@
+/* What kernels print, through the calls to the host that the device libraries make. */
+#include "kernels.h"
+
+#include <fcntl.h>
+
+static hipFunction_t printing(const char *kernel) {
+    hipModule_t m;
+    OK(H(hipModuleLoadData)(&m, read_file("printf.hipfb")));
+    return get(m, kernel);
+}
+
+static void say(void) {
+    int n = 5, *d, got[5];
+    double x = 1.25;
+    char path[] = "/tmp/ochre-printf-XXXXXX", text[4096];
+    int fd = mkstemp(path);
+    CHECK(fd >= 0);
+    unlink(path);
+    OK(H(hipMalloc)((void **)&d, sizeof got));
+    fflush(stdout);
+    int before = dup(1);
+    dup2(fd, 1);
+    void *params[] = {&n, &x, &d};
+    OK(H(hipModuleLaunchKernel)(printing("say"), 1, 1, 1, 5, 1, 1, 0, NULL, params, NULL));
+    OK(H(hipMemcpy)(got, d, sizeof got, hipMemcpyDeviceToHost));
+    fflush(stdout);
+    dup2(before, 1);
+    ssize_t bytes = pread(fd, text, sizeof text - 1, 0);
+    CHECK(bytes > 0);
+    text[bytes] = 0;
+    size_t total = 0;
+    for (int t = 0; t < 5; t++) {
+        char line[256];
+        if (t % 2) snprintf(line, sizeof line, "%3d of %d: %-6s|%6.2f|%c|%#x|%lld|%*d|%%\n", t, n, "odd", x * t, 'a' + t, 255, -5000000000ll, 4, t);
+        else snprintf(line, sizeof line, "even %s\n", t ? "a string that is longer than one packet of seven words holds, so that it is split" : "");
+        if (!strstr(text, line)) fprintf(stderr, "no \"%s\" in:\n%s", line, text);
+        CHECK(strstr(text, line));
+        CHECK(got[t] == (int)strlen(line)); /* what printf returns */
+        total += strlen(line);
+    }
+    CHECK(total == (size_t)bytes);
+}
+TEST(say_gfx1030, "OCHRE_SIM_BOARD=gfx1030", NULL) { say(); }
+TEST(say_gfx90a, "OCHRE_SIM_BOARD=gfx90a", NULL) { say(); }
+
+static void complain(void) {
+    OK(H(hipModuleLaunchKernel)(printing("complain"), 1, 1, 1, 1, 1, 1, 0, NULL, NULL, (void *[]){HIP_LAUNCH_PARAM_END}));
+    GIVES(hipErrorLaunchFailure, H(hipDeviceSynchronize)());
+}
+static void an_assertion_is_printed_and_breaks_the_device(void **state) {
+    (void)state;
+    char text[8192];
+    int status = in_process("OCHRE_SIM_BOARD=gfx90a", NULL, complain, text, sizeof text);
+    if (status) fprintf(stderr, "%s", text);
+    assert_int_equal(status, 0);
+    assert_non_null(strstr(text, "kernel: assertion failed\n"));
+    assert_non_null(strstr(text, "ochre-sim: complain"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(say_gfx1030), cmocka_unit_test(say_gfx90a),
+                                       cmocka_unit_test(an_assertion_is_printed_and_breaks_the_device)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
