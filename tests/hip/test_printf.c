@@ -57,8 +57,28 @@ static void an_assertion_is_printed_and_breaks_the_device(void **state) {
     assert_non_null(strstr(text, "ochre-sim: complain"));
 }
 
+/* The other protocol: records in a buffer, formats in the code object's metadata. */
+static void buffered(void) {
+    char path[] = "/tmp/ochre-printf-XXXXXX", text[4096];
+    int fd = mkstemp(path);
+    CHECK(fd >= 0);
+    unlink(path);
+    hipModule_t m;
+    OK(H(hipModuleLoadData)(&m, read_file("printf_buffer.hsaco")));
+    fflush(stdout);
+    dup2(fd, 1);
+    for (int i = 0; i < 2; i++) OK(H(hipModuleLaunchKernel)(get(m, "say"), 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));
+    OK(H(hipDeviceSynchronize)());
+    fflush(stdout);
+    ssize_t bytes = pread(fd, text, sizeof text - 1, 0);
+    CHECK(bytes > 0);
+    text[bytes] = 0;
+    if (strcmp(text, "42 and  2.5 say :hello:\n0x2a 42\n42 and  2.5 say :hello:\n0x2a 42\n") != 0) fprintf(stderr, "%s", text), _exit(2);
+}
+TEST(records_in_a_buffer, "", NULL) { buffered(); }
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(say_gfx1030), cmocka_unit_test(say_gfx90a),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(say_gfx1030), cmocka_unit_test(say_gfx90a), cmocka_unit_test(records_in_a_buffer),
                                        cmocka_unit_test(an_assertion_is_printed_and_breaks_the_device)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
