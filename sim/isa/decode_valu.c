@@ -66,7 +66,8 @@ static void take_sdwa(sim_decoder *d, sim_inst *x, const sim_entry *e) {
     }
     if (compare && SIM_BITS(c, 15, 15))
         for (const sim_row_op *o = e->op; o < e->op + 6 && o->role; o++)
-            if (o->role == SIM_R_SDST && (o->cls == SIM_C_VCC || d->gen == 9)) x->sdst = sim_make_sgpr(d, o, SIM_BITS(c, 14, 8));
+            if (o->role == SIM_R_SDST && (o->cls == SIM_C_VCC || d->gen == 9))
+                x->sdst = sim_make_sgpr(d, o, SIM_BITS(c, 14, 8));
 }
 
 void sim_decode_vop12c(sim_decoder *d, sim_inst *x, sim_format f) {

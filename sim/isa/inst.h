@@ -90,12 +90,17 @@ typedef struct sim_inst {
     /* Operands by role; kind NONE where the instruction has none.
      *  VALU: dst, sdst (mask or carry out: VCC or SGPR), src[0..2]; the carry or mask in of VOP2's forms is src[2].
      *        V_FMAC and alike do not list the destination as a source; FMAMK/FMAAK: the literal is src[1] or src[2].
-     *  SALU: dst, src[0..1]; simm16 for SOPK and SOPP.
+     *        V_DIV_FMAS reads VCC besides (no operand says so); gfx9's V_CMPX writes EXEC besides sdst.
+     *        VOP3's op_sel[i] is src[i].hi even where there is no source i (fp8 byte selects), op_sel[3] is dst_hi.
+     *  SALU: dst, src[0..1] (src[2] for FMAAK and FMAMK); simm16 for SOPK and SOPP. SOPK's compares, SETREG and waits read
+     *        their register: it is src[0].
      *  SMEM: dst (or data for stores), base (sbase), soffset, offset.
      *  FLAT, GLOBAL, SCRATCH: dst, addr (vaddr), saddr, data, offset.
+     *        Atomics of every memory format have data, and dst too if they return the old value.
      *  DS: dst, addr, data, data1, offset (offset0), offset1.
      *  MUBUF, MTBUF: dst or data (vdata), addr (vaddr), base (srsrc), soffset, offset.
-     *  MIMG: dst or data, vaddr[n_vaddr], base (srsrc), samp.
+     *  MIMG: dst or data, vaddr[n_vaddr] (a register each; gfx9 does not encode the dimension: 4 there), base (srsrc), samp.
+     *        Opcodes from 256 are gfx12's VSAMPLE.
      *  VOP3PX2: src[0..2] and scale[0..1]. */
     sim_operand dst, sdst, src[3];
     sim_operand addr, saddr, data, data1, base, soffset, samp, scale[2];
@@ -127,7 +132,8 @@ typedef struct sim_inst {
     const struct sim_inst *dual; /* VOPD: this is X, dual is Y (owned by the caller's array: see sim_decode) */
 } sim_inst;
 
-/* A row of a decoding table: an instruction of one or more targets in one format. The tables are sim/isa/<format>.def. */
+/* A row of a decoding table: an instruction of one or more targets in one format. The tables are
+ * sim/isa/tables/<format>.def. */
 struct sim_row {
     const char *mnemonic, *meaning;
     uint8_t format;

@@ -355,7 +355,7 @@ static void put_flat(sim_text *t, const sim_inst *x) {
     if (row_op(x, SIM_R_ADDR) && !(x->format != SIM_SCRATCH && !x->addr.kind)) sim_put_sep(t), put_reg(t, x, &x->addr);
     if (x->data.kind) sim_put_sep(t), put_reg(t, x, &x->data);
     if (row_op(x, SIM_R_SADDR)) sim_put_sep(t), put_reg(t, x, &x->saddr);
-    if (x->offset_imm && row_op(x, SIM_R_ADDR)) sim_put(t, " offset:%d", (int)x->offset_imm);
+    if (x->offset_imm && (row_op(x, SIM_R_ADDR) || row_op(x, SIM_R_SADDR))) sim_put(t, " offset:%d", (int)x->offset_imm);
     sim_put_cache(t, x);
     if (x->lds) sim_put(t, " lds");
 }
@@ -459,7 +459,8 @@ const char *sim_inst_print(const sim_inst *inst, unsigned wave_size, char *buf, 
     case SIM_SOPK: put_scalar(&t, inst); break;
     case SIM_SOPP:
         sim_put(&t, "%s", inst->mnemonic);
-        if (sopp_has_imm(inst->mnemonic) || (inst->simm16 && !strcmp(inst->mnemonic, "s_endpgm"))) sim_put_sep(&t), sim_put_simm16(&t, inst);
+        if (sopp_has_imm(inst->mnemonic) || (inst->simm16 && !strcmp(inst->mnemonic, "s_endpgm")))
+            sim_put_sep(&t), sim_put_simm16(&t, inst);
         break;
     case SIM_SMEM: put_smem(&t, inst); break;
     case SIM_VOPD:

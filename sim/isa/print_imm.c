@@ -174,6 +174,6 @@ void sim_put_cache(sim_text *t, const sim_inst *x) {
         if (x->slc) sim_put(t, " slc");
         if (x->dlc) sim_put(t, " dlc");
         if (x->scc_bit) sim_put(t, " scc");
-        if (x->nv) sim_put(t, " nv");
+        if (x->nv && x->format != SIM_SMEM) sim_put(t, " nv");
     }
 }

@@ -179,9 +179,9 @@ static uint32_t random32(void) {
 /* Exactly as many bytes as there are, in a block of their own, so that a sanitizer sees a read past the end. */
 static void random_words(void **state) {
     (void)state;
-    static const uint32_t tops[] = {0x7e000000, 0x7c000000, 0xd0000000, 0xd4000000, 0xcc000000, 0xd3000000, 0xd8000000, 0xdc000000,
-                                    0xe0000000, 0xe8000000, 0xf0000000, 0xf4000000, 0xc8000000, 0xc0000000, 0xbe000000, 0xbf000000,
-                                    0xec000000, 0xc4000000, 0xd3ac0000, 0xe4000000};
+    static const uint32_t tops[] = {0x7e000000, 0x7c000000, 0xd0000000, 0xd4000000, 0xcc000000, 0xd3000000, 0xd8000000,
+                                    0xdc000000, 0xe0000000, 0xe8000000, 0xf0000000, 0xf4000000, 0xc8000000, 0xc0000000,
+                                    0xbe000000, 0xbf000000, 0xec000000, 0xc4000000, 0xd3ac0000, 0xe4000000};
     char text[256];
     size_t n_ok = 0;
     for (unsigned round = 0; round < 200000; round++) {

@@ -409,8 +409,8 @@ def by_name(*rowlists):
     return out
 
 
-HEAD = """/* Made by tools/isa/make_tables.py: one row an instruction. The columns: targets, opcode, assembler's name, AMD's name,
- * flags, operands as OP(role, type, dwords, class). */
+HEAD = """/* Made by tools/isa/make_tables.py: one row an instruction. The columns: targets, opcode, assembler's name,
+ * AMD's name, flags, operands as OP(role, type, dwords, class); OH has 16 bits. */
 """
 
 

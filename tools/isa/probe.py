@@ -25,14 +25,17 @@ def salu(gen):
     yield "SOP2", 96, lambda o: [pack((30, 2), (23, o), (16, 8), (8, 24), (0, 16)) + m for m in ([], [0x12345678])]
     yield "SOPC", 128, lambda o: [pack((23, 0x17E), (16, o), (8, 24), (0, 16))]
     yield "SOPK", 29, lambda o: [w for w in (pack((28, 0xB), (23, o), (16, 8), (0, 1)),
-                                             pack((28, 0xB), (23, o), (16, 125 if gen >= 11 else 124 if gen == 10 else 8), (0, 1)),
+                                             pack((28, 0xB), (23, o), (16, 125 if gen >= 11 else 124 if gen == 10 else 8),
+                                                     (0, 1)),
                                              pack((28, 0xB), (23, o), (16, 8), (0, 1), (32, 0x1234567)))]
     yield "SOPP", 128, lambda o: [pack((23, 0x17F), (16, o), (0, 1)), pack((23, 0x17F), (16, o))]
     if gen == 12:
         yield "SMEM", 64, lambda o: [pack((26, 0x3D), (13, o), (6, 16), (0, 4), (57, 124), (32, 16)),
-                                     pack((26, 0x3D), (13, o), (6, 1), (0, 4), (57, 124), (32, 16)), pack((26, 0x3D), (13, o), (32, 0))]
+                                     pack((26, 0x3D), (13, o), (6, 1), (0, 4), (57, 124), (32, 16)), pack((26, 0x3D), (13,
+                                             o), (32, 0))]
     elif gen == 11:
-        yield "SMEM", 256, lambda o: [pack((26, 0x3D), (18, o), (6, 16), (0, 4), (57, 124), (32, 16)), pack((26, 0x3D), (18, o), (32, 0))]
+        yield "SMEM", 256, lambda o: [pack((26, 0x3D), (18, o), (6, 16), (0, 4), (57, 124), (32, 16)), pack((26, 0x3D), (18,
+                o), (32, 0))]
     elif gen == 10:
         yield "SMEM", 256, lambda o: [pack((26, 0x3D), (18, o), (6, 16), (0, 4), (57, 125), (32, 16)),
                                       pack((26, 0x3D), (18, o), (6, 16), (0, 4), (57, 125), (32, 16), (16, 1)),
@@ -45,7 +48,8 @@ def salu(gen):
 
 def valu(gen):
     v = 256
-    yield "VOP1", 128, lambda o: [pack((25, 0x3F), (9, o), (17, d), (0, s)) for s, d in ((v + 16, 8), (16, 8), (129, 8), (0, 0))]
+    yield "VOP1", 128, lambda o: [pack((25, 0x3F), (9, o), (17, d), (0, s)) for s, d in ((v + 16, 8), (16, 8), (129, 8), (0,
+            0))]
     lit = lambda w: w + [0x12345678]
     yield "VOP2", 62, lambda o: [w for w in (pack((25, o), (17, 8), (9, 24), (0, v + 16)),
                                              lit(pack((25, o), (17, 8), (9, 24), (0, v + 16))),
@@ -81,12 +85,15 @@ def memory(isa, gen):
     if gen == 12:
         for name, seg in (("FLAT", 0xEC), ("SCRATCH", 0xED), ("GLOBAL", 0xEE)):
             yield name, 256, (lambda seg: lambda o: [
-                pack((24, seg), (14, o), (0, 124), (32, d), (55, x), (64, a), (72, 8), (49, s), (52, t)) for d in (8, 0) for s in (0, 1)
+                pack((24, seg), (14, o), (0, 124), (32, d), (55, x), (64, a), (72, 8), (49, s), (52, t)) for d in (8, 0)
+                        for s in (0, 1)
                 for x in (16, 0)
                 for t in (0, 1) for a in (2, 0)])(seg)
-        yield "MUBUF", 128, lambda o: [pack((26, 0x31), (14, o), (0, 16), (32, 8), (64, 2), (41, 8), (52, t), (72, 8), (62, 1), (55, f))
+        yield "MUBUF", 128, lambda o: [pack((26, 0x31), (14, o), (0, 16), (32, 8), (64, 2), (41, 8), (52, t), (72, 8), (62,
+                1), (55, f))
                                        for t in (0, 1) for f in (0, 1)]
-        yield "MTBUF", 16, lambda o: [pack((26, 0x31), (21, 1), (14, o), (0, 16), (32, 8), (64, 2), (41, 8), (72, 8), (62, 1), (55, 1))]
+        yield "MTBUF", 16, lambda o: [pack((26, 0x31), (21, 1), (14, o), (0, 16), (32, 8), (64, 2), (41, 8), (72, 8), (62,
+                1), (55, 1))]
         image = lambda o, m, r, t, a, n: pack((26, 0x34), (14, o), (22, m), (0, 1), (32, 8), (41, 16), (64, 0), (72, a[0]),
                                               (80, a[1]), (88, a[2]), (56, n), (4, r), (52, t))
         sample = lambda o, m, a, p: pack((26, 0x39), (14, o), (22, m), (0, 1), (32, 8), (41, 16), (55, p), (64, 0), (72, a[0]),
@@ -104,27 +111,35 @@ def memory(isa, gen):
     for seg, name in segs:
         yield name, 128, (lambda seg: lambda o: [
             pack((26, 0x37), (segat, seg), (18, o), (0, 8), (32, a), (40, x), (48, s), (56, d), (glc, g), (55, e))
-            for s in (off, 16) + ((0,) if seg == 0 and gen == 9 else ()) for d in (8, 0) for x in (16, 0) for g in (0, 1) for a in (2, 0) for e in ((0, 1) if gen == 11 else (0,))])(seg)
+            for s in (off, 16) + ((0,) if seg == 0 and gen == 9 else ()) for d in (8, 0) for x in (16, 0) for g in (0, 1)
+                    for a in (2, 0) for e in ((0, 1) if gen == 11 else (0,))])(seg)
     if gen == 9:
         mub = lambda o, g, l: pack((26, 0x38), (18, o), (12, 1), (14, g), (16, l), (32, 2), (40, 8), (48, 4), (56, 16), (0, 8))
         yield "MUBUF", 128, lambda o: [mub(o, g, l) for g in (0, 1) for l in (0, 1)] + [pack((26, 0x38), (18, o), (32, 0))]
-        yield "MTBUF", 16, lambda o: [pack((26, 0x3A), (15, o), (12, 1), (19, 1), (23, 1), (32, 2), (40, 8), (48, 4), (56, 16), (0, 8))]
+        yield "MTBUF", 16, lambda o: [pack((26, 0x3A), (15, o), (12, 1), (19, 1), (23, 1), (32, 2), (40, 8), (48, 4), (56,
+                16), (0, 8))]
     elif gen == 10:
         mub = lambda o, g, l: pack((26, 0x38), (18, o), (12, 1), (14, g), (16, l), (32, 2), (40, 8), (48, 4), (56, 16), (0, 8))
         yield "MUBUF", 256, lambda o: [mub(o, g, l) for g in (0, 1) for l in (0, 1)] + [pack((26, 0x38), (18, o), (32, 0))]
-        yield "MTBUF", 16, lambda o: [pack((26, 0x3A), (16, o & 7), (53, o >> 3), (12, 1), (19, 1), (32, 2), (40, 8), (48, 4), (56, 16), (0, 8))]
+        yield "MTBUF", 16, lambda o: [pack((26, 0x3A), (16, o & 7), (53, o >> 3), (12, 1), (19, 1), (32, 2), (40, 8), (48,
+                4), (56, 16), (0, 8))]
     else:
         mub = lambda o, g: pack((26, 0x38), (18, o), (54, 1), (14, g), (32, 2), (40, 8), (48, 4), (56, 16), (0, 8))
         yield "MUBUF", 256, lambda o: [mub(o, g) for g in (0, 1)] + [pack((26, 0x38), (18, o), (32, 0))]
         yield "MTBUF", 16, lambda o: [pack((26, 0x3A), (15, o), (54, 1), (19, 1), (32, 2), (40, 8), (48, 4), (56, 16), (0, 8))]
     if gen == 11:
-        img = lambda o, m, d, g, r, s: pack((26, 0x3C), (18, o), (8, m), (2, d), (14, g), (15, r), (32, 0), (40, 8), (48, 4), (58, s))
-        yield "MIMG", 256, lambda o: [img(o, m, d, g, r, s) for m in (15, 3, 1) for d in (1,) for g in (0, 1) for r in (0, 1) for s in (8, 0)]
+        img = lambda o, m, d, g, r, s: pack((26, 0x3C), (18, o), (8, m), (2, d), (14, g), (15, r), (32, 0), (40, 8), (48, 4),
+                (58, s))
+        yield "MIMG", 256, lambda o: [img(o, m, d, g, r, s) for m in (15, 3, 1) for d in (1,) for g in (0, 1) for r in (0,
+                1) for s in (8, 0)]
     elif gen == 10:
-        img = lambda o, m, d, g, r, s: pack((26, 0x3C), (18, o & 127), (0, o >> 7), (8, m), (3, d), (13, g), (15, r), (32, 0), (40, 8), (48, 4), (53, s))
-        yield "MIMG", 256, lambda o: [img(o, m, d, g, r, s) for m in (15, 3, 1) for d in (1,) for g in (0, 1) for r in (0, 1) for s in (8, 0)]
+        img = lambda o, m, d, g, r, s: pack((26, 0x3C), (18, o & 127), (0, o >> 7), (8, m), (3, d), (13, g), (15, r), (32,
+                0), (40, 8), (48, 4), (53, s))
+        yield "MIMG", 256, lambda o: [img(o, m, d, g, r, s) for m in (15, 3, 1) for d in (1,) for g in (0, 1) for r in (0,
+                1) for s in (8, 0)]
     elif isa in ("GFX906", "GFX908", "GFX90A"):
-        img = lambda o, m, g, u, s: pack((26, 0x3C), (18, o & 127), (0, o >> 7), (8, m), (13, g), (12, u), (32, 0), (40, 8), (48, 4), (53, s))
+        img = lambda o, m, g, u, s: pack((26, 0x3C), (18, o & 127), (0, o >> 7), (8, m), (13, g), (12, u), (32, 0), (40, 8),
+                (48, 4), (53, s))
         yield "MIMG", 256, lambda o: [img(o, m, g, u, s) for m in (15, 3, 1) for g in (0, 1) for u in (0, 1) for s in (8, 0)]
     enc = 0x31 if gen == 9 else 0x3E
     yield "EXP", 1, lambda o: [pack((26, enc), (0, 15), (4, 12), (32, 1), (40, 2), (48, 3), (56, 4))]

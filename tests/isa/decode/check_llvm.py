@@ -22,7 +22,8 @@ LINE = re.compile(r"^\t(.*?)\s*// [0-9A-F]+: ((?:[0-9A-F]{8} ?)+)")
 
 
 def compile_one(source, target, wave, opt, out):
-    argv = ["clang-22", "-x", "hip", "--cuda-device-only", "--no-gpu-bundle-output", "-nogpulib", "-nogpuinc", opt, "-c", source,
+    argv = ["clang-22", "-x", "hip", "--cuda-device-only", "--no-gpu-bundle-output", "-nogpulib", "-nogpuinc", opt, "-c",
+            source,
             "--offload-arch=" + target, "-mwavefrontsize64" if wave == 64 else "-mno-wavefrontsize64",
             "-D__AMDGCN_WAVEFRONT_SIZE_TEST=%d" % wave, "-munsafe-fp-atomics", "-w", "-o", out]
     r = subprocess.run(argv, capture_output=True, text=True)
