@@ -10,11 +10,6 @@ static const sim_mem_row rows[] = {
      .data = d, .prefixes = p},
 #include "isa/memory.def"
 #undef SIM_MEM
-    {.names = {NULL, "GLOBAL_LOAD_TR_B64", NULL, NULL, NULL},
-     .suffix = "LOAD_TR_B64",
-     .op = SIM_MO_TRANSPOSE,
-     .data = SIM_MD_64,
-     .prefixes = SIM_MP_GLOBAL},
     {.names = {NULL, "GLOBAL_LOAD_TR_B128", NULL, NULL, NULL},
      .suffix = "LOAD_TR_B128",
      .op = SIM_MO_TRANSPOSE,
@@ -301,32 +296,22 @@ static const sim_uop *run_block(sim_wave *w, const sim_uop *u) {
     return u + 1;
 }
 
-/* gfx12: the wave reads a tile of 16 by 16 values (b128: 16 bits each, b64: 8 bits) in row order: lane l of wave32 has half
- * a row, row l % 16's columns from 8 * (l / 16) on (wave64: a quarter, half as many bytes). Lane l gets column l % 16: the
- * rows that its place l / 16 stands for. */
+/* gfx12, wave32: 16-bit elements; eight lanes read eight of them each, and their square is transposed. */
 static const sim_uop *run_transpose(sim_wave *w, const sim_uop *u) {
-    const sim_mem_row *row = u->core;
     sim_range *c = sim_mem_cache(w, u);
-    unsigned n = sim_mem_bytes[row->data], size = n == 16 ? 2 : 1, i;
-    if (w->lanes == 64) n /= 2;
-    uint8_t in[64][16];
     uint64_t exec = sim_mem_exec(w);
+    uint16_t in[SIM_MAX_LANES][8];
+    uint32_t *d = SIM_ROW(w, u->d);
+    unsigned i;
     memset(in, 0, sizeof in);
     SIM_EACH_LANE(i, exec) {
         place p;
         uint64_t addr = lane_addr(w, u, i, &p);
-        if (!lane_read(w, u, c, (int)i, p, addr, in[i], n)) return NULL;
+        if (!lane_read(w, u, c, (int)i, p, addr, in[i], 16)) return NULL;
     }
-    unsigned per = n / size; /* elements a lane: 16 * 16 / lanes */
-    uint32_t *d = SIM_ROW(w, u->d);
-    SIM_EACH_LANE(i, exec) {
-        uint8_t out[16];
-        for (unsigned e = 0; e < per; e++) {
-            unsigned column = i % 16, from = i / 16 * per + e;
-            memcpy(out + e * size, in[from + column / per * 16] + column % per * size, size);
-        }
-        for (unsigned k = 0; k < n / 4; k++) memcpy(d + k * w->lanes + i, out + 4 * k, 4);
-    }
+    SIM_EACH_LANE(i, exec)
+        for (unsigned k = 0; k < 4; k++)
+            d[k * w->lanes + i] = in[(i & ~7u) + 2 * k][i & 7] | (uint32_t)in[(i & ~7u) + 2 * k + 1][i & 7] << 16;
     return u + 1;
 }
 
@@ -364,7 +349,10 @@ static sim_bound bind_flat(sim_binder *b, const sim_inst *inst, const sim_mem_ro
     case SIM_MO_ADDTID_STORE: u->fn = run_addtid; break;
     case SIM_MO_BLOCK_LOAD:
     case SIM_MO_BLOCK_STORE: u->fn = run_block; break;
-    case SIM_MO_TRANSPOSE: u->fn = run_transpose; break;
+    case SIM_MO_TRANSPOSE:
+        if (sim_bind_lanes(b) != 32) return SIM_BOUND_NO; /* what wave64 gets is not known */
+        u->fn = run_transpose;
+        break;
     default: return SIM_BOUND_NO;
     }
     if (inst->format == SIM_GLOBAL && !to_lds && sim_mem_has(&inst->addr)) {
@@ -398,7 +386,7 @@ const sim_meaning *sim_meaning_at_memory(size_t i) {
         NAMED(p, SIM_MP_BUFFER, "BUFFER_" #s), NAMED(p, SIM_MP_TBUFFER, "TBUFFER_" #s),
 #include "isa/memory.def"
 #undef SIM_MEM
-        {"GLOBAL_LOAD_TR_B64", SIM_EXACT, NULL}, {"GLOBAL_LOAD_TR_B128", SIM_EXACT, NULL},
+        {"GLOBAL_LOAD_TR_B128", SIM_EXACT, NULL},
     };
     for (size_t k = 0; k < sizeof all / sizeof *all; k++)
         if (all[k].name && i-- == 0) return &all[k];

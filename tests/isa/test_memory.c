@@ -586,6 +586,16 @@ static void test_rest(void **state) {
     assert_int_equal(HAND_V(h, 21, 5), 3);
     assert_int_equal(HAND_V(h, 22, 5), at32(p + 128 * 5 + 8));
     assert_int_equal(HAND_V(h, 51, 5), at32(p + 128 * 5 + 124));
+    /* Eight lanes' rows of eight halves, transposed. */
+    for (unsigned e = 0; e < 512; e++) memcpy(p + 2 * e, &(uint16_t){(uint16_t)e}, 2);
+    for (unsigned i = 0; i < 32; i++) hand_addr(h, 2, i, a + 16 * i);
+    global(h, "GLOBAL_LOAD_TR_B128", hand_v(10, 4), hand_v(2, 2), HAND_NONE, HAND_NONE, 0);
+    assert_int_equal(hand_run(h, sim_bind_memory), SIM_FAULT_NONE);
+    for (unsigned i = 0; i < 32; i++)
+        for (unsigned e = 0; e < 8; e++)
+            assert_int_equal(HAND_V(h, 10 + e / 2, i) >> 16 * (e & 1) & 0xffff, (i / 8 * 8 + e) * 8 + i % 8);
+    global(h, "GLOBAL_LOAD_TR_B64", hand_v(10, 2), hand_v(2, 2), HAND_NONE, HAND_NONE, 0);
+    assert_int_equal(hand_bound(h, sim_bind_memory), SIM_BOUND_NO);
     global(h, "GLOBAL_WB", HAND_NONE, HAND_NONE, HAND_NONE, HAND_NONE, 0);
     assert_int_equal(hand_bound(h, sim_bind_memory), SIM_BOUND_NOTHING);
     global(h, "GLOBAL_ATOMIC_ORDERED_ADD_B64", HAND_NONE, hand_v(2, 2), HAND_NONE, hand_v(10, 2), 0);
