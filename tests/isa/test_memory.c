@@ -2,6 +2,9 @@
 #include "isa/hand.h"
 
 #include "base/half.h"
+#include "isa/memory_atomic.h"
+
+#include <pthread.h>
 
 static void global(hand *h, const char *meaning, sim_operand dst, sim_operand addr, sim_operand saddr, sim_operand data,
                    int32_t off) {
@@ -391,6 +394,34 @@ static void test_atomics64(void **state) {
     }
 }
 
+/* Host threads run workgroups side by side: their atomics are atomic, whatever the operation. */
+enum { ROUNDS = 20000 };
+static void *pound(void *arg) {
+    uint32_t *p = arg;
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        sim_atomic_host(SIM_AT_ADD, &p[0], 1, 0);
+        sim_atomic_host(SIM_AT_INC, &p[1], 0xffffffff, 0);
+        sim_atomic_host(SIM_AT_FADD, &p[2], 0x3f800000, 0);
+        sim_atomic_host(SIM_AT_FADD + SIM_AT_64, &p[4], 0x3ff0000000000000ull, 0);
+        sim_atomic_host(SIM_AT_SUB_CLAMP, &p[6], 1, 0);
+    }
+    return NULL;
+}
+static void test_atomic_threads(void **state) {
+    (void)state;
+    _Alignas(8) uint32_t p[8] = {[6] = 2 * ROUNDS + 5};
+    pthread_t other;
+    assert_int_equal(pthread_create(&other, NULL, pound, p), 0);
+    pound(p);
+    pthread_join(other, NULL);
+    double d;
+    memcpy(&d, &p[4], 8);
+    assert_int_equal(p[0], 2 * ROUNDS);
+    assert_int_equal(p[1], 2 * ROUNDS);
+    assert_true(och_f32_from_bits(p[2]) == 2 * ROUNDS && d == 2 * ROUNDS);
+    assert_int_equal(p[6], 5);
+}
+
 /* All lanes add to one word: lanes act one after the other. */
 static void test_atomic_order(void **state) {
     (void)state;
@@ -612,7 +643,7 @@ int main(void) {
         cmocka_unit_test(test_global_store), cmocka_unit_test(test_small), cmocka_unit_test(test_small_lanes),
         cmocka_unit_test(test_faults),       cmocka_unit_test(test_window),
         cmocka_unit_test(test_atomics),      cmocka_unit_test(test_atomics64),
-        cmocka_unit_test(test_atomic_order), cmocka_unit_test(test_flat_places),
+        cmocka_unit_test(test_atomic_order), cmocka_unit_test(test_atomic_threads), cmocka_unit_test(test_flat_places),
         cmocka_unit_test(test_scratch),      cmocka_unit_test(test_to_lds),
         cmocka_unit_test(test_scalar),       cmocka_unit_test(test_rest),
     };
