@@ -2,6 +2,7 @@
 #include "exec/bind.h"
 
 #include "isa/valu.h"
+#include "isa/valu_math.h"
 
 #include <string.h>
 
@@ -143,6 +144,41 @@ const sim_uop *sim_valu_indexed_mov(sim_wave *w, const sim_uop *u) {
     return move(w, u, m0 >> 12 & 1 ? index : 0, m0 >> 15 & 1 ? index : 0);
 }
 
+/* Interpolation: the parameters of a quad are in its lanes 0 to 2. Halves are f16; a result in f16 may be rounded to zero. */
+static float parameter(const uint32_t *s, unsigned lane, const sim_operand *o, bool half) {
+    uint32_t x = s[lane];
+    float f = half ? sim_f16_to_f32((uint16_t)(o->hi ? x >> 16 : x)) : sim_u2f(x);
+    return o->neg ? -f : f;
+}
+static const sim_uop *interp(sim_wave *w, const sim_uop *u, bool p2, bool half, int rounding) {
+    const sim_inst *inst = u->inst;
+    const uint32_t *s[3];
+    uint32_t tmp[3][SIM_MAX_LANES], res[SIM_MAX_LANES];
+    const uint32_t *old = SIM_ROW(w, u->d);
+    for (int i = 0; i < 3; i++) s[i] = sim_src_rows(w, u, i, 1, tmp[i]);
+    for (unsigned l = 0; l < w->lanes; l++) {
+        unsigned quad = l & ~3u;
+        float a = parameter(s[0], quad + (p2 ? 2 : 1), &inst->src[0], half), b = parameter(s[1], l, &inst->src[1], false);
+        float c = p2 ? parameter(s[2], l, &inst->src[2], false) : parameter(s[2], quad, &inst->src[2], half);
+        float r = fmaf(a, b, c);
+        if (r != r) r = a != a ? sim_quiet32(a) : b != b ? sim_quiet32(b) : c != c ? sim_quiet32(c) : SIM_NEG_NAN32;
+        if (inst->clamp) r = !(r > 0.0f) ? 0.0f : r > 1.0f ? 1.0f : r;
+        if (!(p2 && half)) {
+            res[l] = sim_f2u(r);
+            continue;
+        }
+        uint32_t h = sim_f32_to_f16_mode(r, rounding < 0 ? (int)(w->mode >> 2 & 3) : rounding);
+        res[l] = inst->dst_hi ? (old[l] & 0xffff) | h << 16 : (old[l] & 0xffff0000) | h;
+    }
+    sim_valu_store(w, u->d, res, 1, active(w));
+    return u + 1;
+}
+static const sim_uop *interp_p10(sim_wave *w, const sim_uop *u) { return interp(w, u, false, false, -1); }
+static const sim_uop *interp_p2(sim_wave *w, const sim_uop *u) { return interp(w, u, true, false, -1); }
+static const sim_uop *interp_p10_f16(sim_wave *w, const sim_uop *u) { return interp(w, u, false, true, -1); }
+static const sim_uop *interp_p2_f16(sim_wave *w, const sim_uop *u) { return interp(w, u, true, true, -1); }
+static const sim_uop *interp_p2_rtz_f16(sim_wave *w, const sim_uop *u) { return interp(w, u, true, true, 3); }
+
 static const struct { const char *name; sim_uop_fn *fn; } rows[] = {
 #define L(n, f) {#n, f},
 #include "isa/cross.def"
@@ -152,7 +188,7 @@ enum { N_ROWS = sizeof rows / sizeof *rows };
 
 sim_bound sim_bind_cross(sim_binder *b, const sim_inst *inst, sim_uop *u) {
     switch (inst->format) {
-    case SIM_VOP1: case SIM_VOP2: case SIM_VOP3: break;
+    case SIM_VOP1: case SIM_VOP2: case SIM_VOP3: case SIM_VINTERP: break;
     default: return SIM_BOUND_NO;
     }
     size_t k = 0;

@@ -88,7 +88,7 @@ static inline uint64_t spread(uint32_t v) { /* bit i to bit 2i */
 
 static float fix_nan(float r, float a, float b, float c) {
     if (r == r) return r;
-    return a != a ? sim_quiet32(a) : b != b ? sim_quiet32(b) : c != c ? sim_quiet32(c) : SIM_NAN32;
+    return a != a ? sim_quiet32(a) : b != b ? sim_quiet32(b) : c != c ? sim_quiet32(c) : SIM_NEG_NAN32;
 }
 
 #define Z(n, td, ta, tb, ex, sc)                                                                                       \

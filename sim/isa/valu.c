@@ -38,6 +38,13 @@ void sim_valu_run(sim_wave *w, const sim_vcode *code, const sim_vrow *row, sim_v
     a->fnuz = w->isa == SIM_GFX942;
     a->ovfl = mode >> 23 & 1;
     a->flush = (mode >> (d32 ? 4 : 6) & 3) != 3;
+    uint32_t flushed[2][SIM_MAX_LANES];
+    if (row->td == SIM_VT_PBF16 && row->t[0] == SIM_VT_F32 && !(mode >> 4 & 1)) /* f32 to bf16 is integer work on the host */
+        for (int i = 0; i < 2; i++) {
+            for (unsigned l = 0; l < a->lanes; l++)
+                flushed[i][l] = a->s[i][l] & 0x7f800000 ? a->s[i][l] : a->s[i][l] & 0x80000000;
+            a->s[i] = flushed[i];
+        }
     const bool s64 = is_f64(row->t[0]), s16 = is_f16(row->t[0]), s32 = is_f32(row->t[0]);
     if (!(d64 || d16 || s64 || s16) || (w->mode_plain && !(w->mxcsr & 0x8040))) {
         code->core(a);
@@ -125,7 +132,8 @@ unsigned sim_inst_op_sel(const sim_inst *inst) {
 static bool is_packed(unsigned t) { return t >= SIM_VT_PU16 && t <= SIM_VT_PBF16; }
 
 bool sim_valu_is_plain(const sim_inst *inst, const sim_vrow *row) {
-    if (inst->lanes != SIM_LANES_PLAIN || inst->omod || inst->dst_hi) return row->flags & SIM_V_RAW ? inst->lanes == SIM_LANES_PLAIN : false;
+    if (inst->lanes != SIM_LANES_PLAIN) return false;
+    if ((inst->omod || inst->dst_hi) && !(row->flags & SIM_V_RAW)) return false;
     if (row->flags & (SIM_V_HALF | SIM_V_BYTE | SIM_V_SRCHALF | SIM_V_SRCBYTE | SIM_V_DSTHI)) return false;
     if (row->flags & SIM_V_RAW) return !(sim_vt_is16(row->td) && sim_inst_op_sel(inst));
     if (inst->clamp && (is_f32(row->td) || is_f64(row->td) || is_f16(row->td))) return false;
@@ -145,7 +153,7 @@ static bool keeps_half(sim_isa isa, const sim_vrow *row) {
     return isa > SIM_GFX950 || (row->flags & SIM_V_KEEP9);
 }
 
-static const char *row_name(const sim_inst *inst, char *buf, size_t n) {
+static const char *row_name(const sim_inst *inst, sim_isa isa, char *buf, size_t n) {
     const char *name = inst->meaning;
     if (!strncmp(name, "V_CMPX_", 7)) {
         size_t len = strlen(name);
@@ -158,8 +166,9 @@ static const char *row_name(const sim_inst *inst, char *buf, size_t n) {
     if (iu8 || iu4) {
         memcpy(buf, name, 14);
         buf[14] = '_';
-        buf[15] = inst->src[0].neg ? 'I' : 'U';
-        buf[16] = inst->src[1].neg ? 'I' : 'U';
+        bool both = isa == SIM_GFX1030; /* where the operation has no such bits and both are signed */
+        buf[15] = both || inst->src[0].neg ? 'I' : 'U';
+        buf[16] = both || inst->src[1].neg ? 'I' : 'U';
         buf[17] = 0;
         return buf;
     }
@@ -181,7 +190,7 @@ sim_bound sim_bind_valu(sim_binder *b, const sim_inst *inst, sim_uop *u) {
     }
     const sim_isa isa = sim_bind_isa(b);
     char buf[48];
-    const char *name = row_name(inst, buf, sizeof buf - 1);
+    const char *name = row_name(inst, isa, buf, sizeof buf - 1);
     int i_row = -1;
     if (inst->clamp) {
         size_t len = strlen(name);
@@ -241,9 +250,7 @@ sim_bound sim_bind_valu(sim_binder *b, const sim_inst *inst, sim_uop *u) {
         else if (sim_vt_is16(row->td) && keeps_half(isa, row)) u->flags |= SIM_U_KEEP16;
     }
     if ((row->flags & SIM_V_RAW) && !strncmp(name, "V_BITOP3", 8)) {
-        uint32_t t = (uint32_t)inst->omod << 6;
-        for (int i = 0; i < 3; i++) t |= (uint32_t)inst->src[i].neg << i | (uint32_t)inst->src[i].abs << (3 + i);
-        u->imm = t;
+        u->imm = inst->bitop3;
         plain = inst->lanes == SIM_LANES_PLAIN && !(sim_inst_op_sel(inst) && sim_vt_is16(row->td));
     }
     if (!plain)

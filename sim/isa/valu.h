@@ -23,7 +23,7 @@ typedef enum sim_vt {
 
 /* What else a row says. */
 enum {
-    SIM_V_NAN = 1 << 0,    /* a NaN result is an operand's, quieted, the first in source order; else the positive default */
+    SIM_V_NAN = 1 << 0,    /* a NaN result is an operand's, quieted, the first in source order; else the default */
     SIM_V_FLUSH = 1 << 1,  /* the result is flushed where the mode flushes (operations that copy rather than compute) */
     SIM_V_CIN = 1 << 2,    /* src[2] is a lane mask */
     SIM_V_COUT = 1 << 3,   /* a lane mask goes to sdst */

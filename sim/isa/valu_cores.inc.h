@@ -71,7 +71,7 @@
     }                                                                                                                  \
     (void)co_
 
-/* A NaN among the results becomes an operand's, quieted, or the positive default. */
+/* A NaN among the results becomes an operand's, quieted, or the default. */
 #define FIX_NANS(td, ta, tb, tc, t_)                                                                                   \
     for (int i = 0; i < 32; i++)                                                                                       \
         if (IS_NAN_LANE_##td(t_[i]))                                                                                   \

@@ -166,6 +166,14 @@ static float omod32(float x, unsigned omod) {
     return r == 0.0f ? 0.0f : r; /* no negative zero */
 }
 
+static uint32_t omod16(uint32_t x, unsigned omod) {
+    x = sim_f32_to_f16_mode(omod32(sim_f16_to_f32((uint16_t)x), omod), sim_host_rounding());
+    return x & 0x7c00 ? x : 0;
+}
+static float clamp32(float x, bool nan_zero) {
+    return x != x ? (nan_zero ? 0.0f : x) : !(x > 0.0f) ? 0.0f : x > 1.0f ? 1.0f : x;
+}
+
 /* Output modifiers: omod (only where denormals are flushed and IEEE is off, as the manuals say), then clamp to 0 .. 1. */
 static void modify_result(const sim_wave *w, const sim_inst *inst, const sim_vrow *row, uint32_t *r) {
     const unsigned lanes = w->lanes;
@@ -178,21 +186,32 @@ static void modify_result(const sim_wave *w, const sim_inst *inst, const sim_vro
         if (wide) {
             float x = sim_u2f(r[i]);
             if (omod) x = omod32(x, inst->omod);
-            if (inst->clamp) x = x != x ? (nan_zero ? 0.0f : x) : !(x > 0.0f) ? 0.0f : x > 1.0f ? 1.0f : x;
+            if (inst->clamp) x = clamp32(x, nan_zero);
             r[i] = sim_f2u(x);
         } else if (type_f16(t) && t != SIM_VT_BF16) {
             uint32_t x = r[i] & 0xffff;
-            if (omod) {
-                x = sim_f32_to_f16_mode(omod32(sim_f16_to_f32((uint16_t)x), inst->omod), sim_host_rounding());
-                if (!(x & 0x7c00)) x = 0;
-            }
+            if (omod) x = omod16(x, inst->omod);
             r[i] = inst->clamp ? clamp16(x, nan_zero) : x;
         } else if (t == SIM_VT_BF16) {
             float x = sim_u2f(r[i] << 16);
-            if (inst->clamp) x = x != x ? (nan_zero ? 0.0f : x) : !(x > 0.0f) ? 0.0f : x > 1.0f ? 1.0f : x;
+            if (inst->clamp) x = clamp32(x, nan_zero);
             r[i] = sim_f2u(x) >> 16;
         } else if (t == SIM_VT_PF16) {
-            r[i] = clamp16(r[i] & 0xffff, nan_zero) | clamp16(r[i] >> 16, nan_zero) << 16;
+            uint32_t h[2] = {r[i] & 0xffff, r[i] >> 16};
+            for (int k = 0; k < 2; k++) {
+                if (omod) h[k] = omod16(h[k], inst->omod);
+                if (inst->clamp) h[k] = clamp16(h[k], nan_zero);
+            }
+            r[i] = h[0] | h[1] << 16;
+        } else if (t == SIM_VT_PBF16) {
+            uint32_t h[2] = {r[i] << 16, r[i] & 0xffff0000};
+            for (int k = 0; k < 2; k++) {
+                float x = sim_u2f(h[k]);
+                if (omod) x = omod32(x, inst->omod);
+                if (inst->clamp) x = clamp32(x, nan_zero);
+                h[k] = sim_f32_to_bf16(x);
+            }
+            r[i] = h[0] | h[1] << 16;
         } else if (type_f64(t)) {
             double x = sim_u2d((uint64_t)r[i] | (uint64_t)r[i + lanes] << 32);
             if (omod) {

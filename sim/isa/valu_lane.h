@@ -144,6 +144,12 @@ INLINE uint32_t mask_pack(const uint32_t *m) {
 #define CT_FB uint32_t
 #define CT_HB uint32_t
 #define CT_DB uint64_t
+#define CT_PBF16 uint32_t
+#define ST_PBF16(d, r) ST_U32(d, r)
+#define ANY_NAN_PBF16(r) false
+#define IS_NAN_LANE_PBF16(x) false
+#define DEFAULT_NAN_PBF16 0
+#define FLUSH_PBF16(r) (void)0
 #define ST_FB(d, r) ST_U32(d, r)
 #define ST_HB(d, r) ST_U16(d, r)
 #define ST_DB(d, r) ST_U64(d, r)
@@ -208,10 +214,10 @@ INLINE uint32_t mask_pack(const uint32_t *m) {
 #define ANY_NAN_HB(r) false
 #define ANY_NAN_DB(r) false
 #define ANY_NAN_M(r) false
-#define DEFAULT_NAN_F32 SIM_NAN32
-#define DEFAULT_NAN_F16 SIM_NAN32
-#define DEFAULT_NAN_BF16 SIM_NAN32
-#define DEFAULT_NAN_F64 SIM_NAN64
+#define DEFAULT_NAN_F32 SIM_NEG_NAN32
+#define DEFAULT_NAN_F16 SIM_NEG_NAN32
+#define DEFAULT_NAN_BF16 SIM_NEG_NAN32
+#define DEFAULT_NAN_F64 SIM_NEG_NAN64
 #define DEFAULT_NAN_U32 0
 #define DEFAULT_NAN_I32 0
 #define DEFAULT_NAN_U16 0

@@ -53,7 +53,7 @@ float sim_log2_f32(float x) {
     if (x != x) return sim_quiet32(x);
     x = sim_flush32(x);
     if (x == 0.0f) return -INFINITY;
-    return x < 0.0f ? SIM_NEG_NAN32 : (float)log2((double)x);
+    return x < 0.0f ? SIM_NAN32 : (float)log2((double)x);
 }
 float sim_rcp_f32(float x) {
     if (x != x) return sim_quiet32(x);
@@ -100,7 +100,7 @@ float sim_exp2_f16(float x) { return x != x ? x : exp2f(x); }
 float sim_log2_f16(float x) {
     if (x != x) return x;
     if (x == 0.0f) return -INFINITY;
-    return x < 0.0f ? SIM_NEG_NAN32 : (float)log2((double)x);
+    return x < 0.0f ? SIM_NAN32 : (float)log2((double)x);
 }
 float sim_rcp_f16(float x) { return x != x ? x : 1.0f / x; }
 float sim_rsq_f16(float x) {
@@ -137,11 +137,13 @@ double sim_ldexp_f64(double x, int32_t n) {
 }
 float sim_frexp_mant_f32(float x) {
     int e;
+    if (x == 0.0f) return copysignf(0.0f, x); /* a denormal too, where those count as zero */
     return x != x ? sim_quiet32(x) : fabsf(x) == INFINITY ? x : frexpf(x, &e);
 }
 float sim_frexp_mant_f16(float x) { return sim_frexp_mant_f32(x); }
 double sim_frexp_mant_f64(double x) {
     int e;
+    if (x == 0.0) return copysign(0.0, x);
     return x != x ? sim_quiet64(x) : fabs(x) == (double)INFINITY ? x : frexp(x, &e);
 }
 int32_t sim_frexp_exp_f32(float x) {
@@ -164,8 +166,8 @@ float sim_div_fixup_f32(float q, float den, float num) {
     bool neg = (sim_f2u(den) ^ sim_f2u(num)) >> 31;
     if (num != num) return sim_quiet32(num);
     if (den != den) return sim_quiet32(den);
-    if (den == 0.0f && num == 0.0f) return SIM_NEG_NAN32;
-    if (fabsf(den) == INFINITY && fabsf(num) == INFINITY) return SIM_NEG_NAN32;
+    if (den == 0.0f && num == 0.0f) return SIM_NAN32;
+    if (fabsf(den) == INFINITY && fabsf(num) == INFINITY) return SIM_NAN32;
     if (den == 0.0f || fabsf(num) == INFINITY) return neg ? -INFINITY : INFINITY;
     if (fabsf(den) == INFINITY || num == 0.0f) return neg ? -0.0f : 0.0f;
     if (exp32(num) - exp32(den) < -150) {
@@ -173,16 +175,18 @@ float sim_div_fixup_f32(float q, float den, float num) {
         bool away = (mode == 1 && !neg) || (mode == 2 && neg);
         return sim_u2f((neg ? 0x80000000u : 0) | (away ? 1u : 0));
     }
+    if (q != q) return neg ? -INFINITY : INFINITY; /* the estimate overflowed */
     return neg ? -fabsf(q) : fabsf(q);
 }
 float sim_div_fixup_f16(float q, float den, float num) {
     bool neg = (sim_f2u(den) ^ sim_f2u(num)) >> 31;
     if (num != num) return sim_quiet32(num);
     if (den != den) return sim_quiet32(den);
-    if (den == 0.0f && num == 0.0f) return SIM_NEG_NAN32;
-    if (fabsf(den) == INFINITY && fabsf(num) == INFINITY) return SIM_NEG_NAN32;
+    if (den == 0.0f && num == 0.0f) return SIM_NAN32;
+    if (fabsf(den) == INFINITY && fabsf(num) == INFINITY) return SIM_NAN32;
     if (den == 0.0f || fabsf(num) == INFINITY) return neg ? -INFINITY : INFINITY;
     if (fabsf(den) == INFINITY || num == 0.0f) return neg ? -0.0f : 0.0f;
+    if (q != q) return neg ? -INFINITY : INFINITY; /* the estimate overflowed */
     return neg ? -fabsf(q) : fabsf(q);
 }
 double sim_div_fixup_f64(double q, double den, double num) {
@@ -190,8 +194,8 @@ double sim_div_fixup_f64(double q, double den, double num) {
     const double inf = (double)INFINITY;
     if (num != num) return sim_quiet64(num);
     if (den != den) return sim_quiet64(den);
-    if (den == 0.0 && num == 0.0) return SIM_NEG_NAN64;
-    if (fabs(den) == inf && fabs(num) == inf) return SIM_NEG_NAN64;
+    if (den == 0.0 && num == 0.0) return SIM_NAN64;
+    if (fabs(den) == inf && fabs(num) == inf) return SIM_NAN64;
     if (den == 0.0 || fabs(num) == inf) return neg ? -inf : inf;
     if (fabs(den) == inf || num == 0.0) return neg ? -0.0 : 0.0;
     if (exp64(num) - exp64(den) < -1075) {
@@ -199,13 +203,14 @@ double sim_div_fixup_f64(double q, double den, double num) {
         bool away = (mode == 1 && !neg) || (mode == 2 && neg);
         return sim_u2d((neg ? 0x8000000000000000ull : 0) | (away ? 1u : 0));
     }
+    if (q != q) return neg ? -inf : inf;
     return neg ? -fabs(q) : fabs(q);
 }
 /* The manual compares quotients with "denormal of f64" where the f32 operation is meant: the reciprocal of a large
- * denominator is a denormal f32. */
+ * denominator is a denormal f32. Hardware sets VCC for zeros too, where the text does not. */
 float sim_div_scale_f32(float s, float den, float num, bool *vcc) {
-    *vcc = false;
-    if (num == 0.0f || den == 0.0f) return SIM_NAN32;
+    *vcc = num == 0.0f || den == 0.0f;
+    if (*vcc) return SIM_NAN32;
     double rcp = fabs(1.0 / (double)den), q = fabs((double)num / (double)den);
     bool rcp_small = rcp > 0 && rcp < 0x1p-126, q_small = q > 0 && q < 0x1p-126;
     if (exp32(num) - exp32(den) >= 96) {
@@ -225,8 +230,8 @@ float sim_div_scale_f32(float s, float den, float num, bool *vcc) {
     return exp32(num) <= 23 ? sim_ldexp_f32(s, 64) : s;
 }
 double sim_div_scale_f64(double s, double den, double num, bool *vcc) {
-    *vcc = false;
-    if (num == 0.0 || den == 0.0) return SIM_NAN64;
+    *vcc = num == 0.0 || den == 0.0;
+    if (*vcc) return SIM_NAN64;
     double rcp = fabs(1.0 / den), q = fabs(num / den);
     bool rcp_small = rcp > 0 && rcp < 0x1p-1022, q_small = q > 0 && q < 0x1p-1022;
     if (exp64(num) - exp64(den) >= 768) {
@@ -255,13 +260,14 @@ float sim_div_fmas_f32(float a, float b, float c, bool scale) {
     uint64_t u = sim_d2u(s);
     if ((e < 0 || e > 0) && !(u & 1)) u += (sim_d2u(e) ^ u) >> 63 ? ~0ull : 1;
     double r = sim_u2d(u) * (exp32(c) > 127 ? 0x1p64 : 0x1p-64);
-    return r != r ? SIM_NAN32 : (float)r;
+    return r != r ? SIM_NEG_NAN32 : (float)r;
 }
 double sim_div_fmas_f64(double a, double b, double c, bool scale) {
     double r = fma(a, b, c);
     if (!scale) return r;
     if (a != a || b != b || c != c) return a != a ? sim_quiet64(a) : b != b ? sim_quiet64(b) : sim_quiet64(c);
     if (exp64(c) > 1023) return r * 0x1p128;
+    if (fabs(r) >= 0x1p-894) return r * 0x1p-128; /* no denormal: scaling is exact */
     double p = a * b, pe = fma(a, b, -p), s = p + c, t = s - p;
     double e = (s - r) + (((p - (s - t)) + (c - t)) + pe);
     uint64_t u = sim_d2u(r);

@@ -14,7 +14,8 @@ static inline uint32_t sim_f2u(float f) { return (sim_fu32){.f = f}.u; }
 static inline double sim_u2d(uint64_t u) { return (sim_fu64){.u = u}.d; }
 static inline uint64_t sim_d2u(double d) { return (sim_fu64){.d = d}.u; }
 
-/* What an invalid operation gives: the positive quiet NaN (x86 gives the negative one). */
+/* What invalid operations give: sums, products and roots the negative quiet NaN, as x86; logarithms and divisions the
+ * positive one. */
 #define SIM_NAN32 (sim_u2f(0x7fc00000u))
 #define SIM_NAN64 (sim_u2d(0x7ff8000000000000ull))
 #define SIM_NEG_NAN32 (sim_u2f(0xffc00000u))

@@ -100,6 +100,9 @@ static const sim_uop *convert(sim_wave *w, const sim_uop *u) {
                     at = sel & 1; /* the half that op_sel chooses */
                 }
                 float x = wide_value(from, lanes, l, at, r->type);
+                const sim_operand *o = &u->inst->src[r->two ? i & 1 : 0];
+                if (o->abs) x = fabsf(x);
+                if (o->neg) x = -x;
                 x = scale == 255 ? SIM_NAN32 : scaled(x, -by);
                 out[i] = r->stochastic ? sim_f32_to_small_sr(x, r->small, random, saturate)
                                        : sim_f32_to_small(x, r->small, saturate);
@@ -138,6 +141,10 @@ static const sim_uop *scalar_function(sim_wave *w, const sim_uop *u) {
     if (o->abs) x = fabsf(x);
     if (o->neg) x = -x;
     x = scalars[u->aux[0]].f(x);
+    if (u->inst->omod && !(w->mode >> (half ? 7 : 5) & 1)) {
+        x *= u->inst->omod == 1 ? 2.0f : u->inst->omod == 2 ? 4.0f : 0.5f;
+        if (x == 0.0f) x = 0.0f;
+    }
     if (u->inst->clamp) x = x > 0.0f ? (x > 1.0f ? 1.0f : x) : 0.0f;
     sim_swrite(w, u->d, half ? sim_f32_to_f16_mode(x, (int)(w->mode >> 2 & 3)) : sim_f2u(x));
     return u + 1;
