@@ -383,8 +383,8 @@ static void put_image(sim_text *t, const sim_inst *x) {
     sim_put(t, "%s", x->mnemonic);
     sim_put_sep(t), put_reg(t, x, x->data.kind ? &x->data : &x->dst);
     sim_put_sep(t);
-    bool run = true;
-    for (unsigned i = 1; i < x->n_vaddr; i++) run = run && x->vaddr[i].reg == x->vaddr[0].reg + i;
+    /* One run of registers, or (always on gfx12, by an extra dword before) registers named one by one. */
+    bool run = gen == 9 || (gen < 12 && x->n_words == 2 && x->vaddr[0].reg + x->n_vaddr <= 256);
     if (x->n_vaddr > 1 && run) put_range(t, "v", x->vaddr[0].reg, x->n_vaddr);
     else if (x->n_vaddr == 1) put_range(t, "v", x->vaddr[0].reg, 1);
     else {

@@ -8,7 +8,8 @@ GLOBAL void lanes(int *o, const int *a) {
     o[t + 64] = __builtin_amdgcn_ds_bpermute(t * 4, x) + __builtin_amdgcn_ds_permute(t * 8, x) +
                 __builtin_amdgcn_ds_swizzle(x, 0x041f) + __builtin_amdgcn_mbcnt_lo(~0u, 0) + __builtin_amdgcn_mbcnt_hi(~0u, 1);
     o[t + 128] = __builtin_amdgcn_mov_dpp(x, 0xb1, 0xf, 0xf, true) + __builtin_amdgcn_update_dpp(7, x, 0x111, 0xf, 0xe, false) +
-                 __builtin_amdgcn_update_dpp(0, x, 0x140, 0xf, 0xf, true) + __builtin_amdgcn_update_dpp(x, x, 0x124, 0xa, 0xf, false);
+                 __builtin_amdgcn_update_dpp(0, x, 0x140, 0xf, 0xf, true) +
+                         __builtin_amdgcn_update_dpp(x, x, 0x124, 0xa, 0xf, false);
     int y = x;
     y += __builtin_amdgcn_update_dpp(0, y, 0x112, 0xf, 0xf, true);
     y = y > __builtin_amdgcn_update_dpp(y, y, 0x141, 0xf, 0xf, false) ? y : 3;
@@ -18,9 +19,11 @@ GLOBAL void lanes(int *o, const int *a) {
 #if defined(__GFX10__) || defined(__GFX11__) || defined(__GFX12__)
     o[t + 256] = __builtin_amdgcn_permlane16(x, y, 0x76543210, 0xfedcba98, false, true) +
                  __builtin_amdgcn_permlanex16(x, y, 3, 4, true, false) + __builtin_amdgcn_mov_dpp8(x, 0x688c6b) +
-                 __builtin_amdgcn_update_dpp(7, x, 0x155, 0xf, 0xf, false) + __builtin_amdgcn_update_dpp(7, x, 0x163, 0xf, 0xf, false);
+                 __builtin_amdgcn_update_dpp(7, x, 0x155, 0xf, 0xf, false) +
+                         __builtin_amdgcn_update_dpp(7, x, 0x163, 0xf, 0xf, false);
 #else
-    o[t + 256] = __builtin_amdgcn_update_dpp(7, x, 0x142, 0xa, 0xf, false) + __builtin_amdgcn_update_dpp(7, x, 0x138, 0xf, 0xf, false);
+    o[t + 256] = __builtin_amdgcn_update_dpp(7, x, 0x142, 0xa, 0xf, false) +
+            __builtin_amdgcn_update_dpp(7, x, 0x138, 0xf, 0xf, false);
 #endif
 #if defined(__gfx950__)
     auto p = __builtin_amdgcn_permlane32_swap(x, y, false, true);
@@ -51,9 +54,11 @@ GLOBAL void dots(int *o, const int *a, float *f, const vec<f16, 2> *h) {
     int t = TID;
 #if !defined(__GFX11__) && !defined(__GFX12__)
     o[t] = __builtin_amdgcn_sdot4(a[t], a[t + 1], 3, false) + __builtin_amdgcn_sdot8(a[t], a[t + 1], 3, true) +
-           __builtin_amdgcn_sdot2(__builtin_bit_cast(vec<short, 2>, a[t]), __builtin_bit_cast(vec<short, 2>, a[t + 1]), o[t], false);
+           __builtin_amdgcn_sdot2(__builtin_bit_cast(vec<short, 2>, a[t]),
+                                   __builtin_bit_cast(vec<short, 2>, a[t + 1]), o[t], false);
 #else
-    o[t] = __builtin_amdgcn_sudot4(true, a[t], false, a[t + 1], 3, false) + __builtin_amdgcn_sudot8(true, a[t], true, a[t + 1], 3, true);
+    o[t] = __builtin_amdgcn_sudot4(true, a[t], false, a[t + 1], 3, false) +
+           __builtin_amdgcn_sudot8(true, a[t], true, a[t + 1], 3, true);
 #endif
     o[t + 9] = __builtin_amdgcn_udot4(a[t], a[t + 1], o[t], false) + __builtin_amdgcn_udot8(a[t], a[t + 1], o[t], true);
     f[t] = __builtin_amdgcn_fdot2(h[t], h[t + 1], f[t], false) + __builtin_amdgcn_fdot2(h[t], h[t + 2], 1.0f, true);
@@ -62,7 +67,8 @@ GLOBAL void dots(int *o, const int *a, float *f, const vec<f16, 2> *h) {
 #if defined(__gfx942__) || defined(__gfx950__) || defined(__GFX12__)
 GLOBAL void fp8(float *f, int *o, const int *a) {
     int t = TID;
-    f[t] = __builtin_amdgcn_cvt_f32_fp8(a[t], 0) + __builtin_amdgcn_cvt_f32_fp8(a[t], 3) + __builtin_amdgcn_cvt_f32_bf8(a[t], 1);
+    f[t] = __builtin_amdgcn_cvt_f32_fp8(a[t], 0) + __builtin_amdgcn_cvt_f32_fp8(a[t], 3) +
+            __builtin_amdgcn_cvt_f32_bf8(a[t], 1);
     vec<float, 2> p = __builtin_amdgcn_cvt_pk_f32_fp8(a[t], true);
     o[t] = __builtin_amdgcn_cvt_pk_fp8_f32(p.x, p.y, o[t], false) + __builtin_amdgcn_cvt_pk_bf8_f32(p.x, f[t], o[t], true) +
            __builtin_amdgcn_cvt_sr_fp8_f32(p.y, a[t], o[t], 2);
