@@ -49,7 +49,7 @@ uint8_t *sim_mem_miss(sim_wave *w, const sim_uop *u, sim_range *c, int lane, uin
         r.hi = r.rw_hi;
         r.read_only = false;
     }
-    if (store && r.read_only) {
+    if (store && (!sim_mem_writable(&r, addr) || n_bytes > r.hi - addr)) {
         sim_wave_fault(w, u, SIM_FAULT_READONLY, lane, addr, n_bytes, store, "the allocation is read-only");
         return NULL;
     }

@@ -40,6 +40,16 @@ static const uint8_t sim_mem_bytes[] = {1, 1, 2, 2, 4, 8, 12, 16, 1, 1, 2, 1, 1,
 static inline bool sim_mem_is_shared(uint64_t addr) { return addr >> 32 == SIM_SHARED_BASE >> 32; }
 static inline bool sim_mem_is_private(uint64_t addr) { return addr >> 32 == SIM_PRIVATE_BASE >> 32; }
 
+/* What of a range may be written: all, or the part of a read-only one that is not. False: addr is not in it. */
+static inline bool sim_mem_writable(sim_range *r, uint64_t addr) {
+    if (!r->read_only) return true;
+    if (addr < r->rw_lo || addr >= r->rw_hi) return false;
+    r->lo = r->rw_lo;
+    r->hi = r->rw_hi;
+    r->read_only = false;
+    return true;
+}
+
 /* Finds the live range of an access and keeps it in *c. NULL: the fault is recorded. */
 uint8_t *sim_mem_miss(sim_wave *w, const sim_uop *u, sim_range *c, int lane, uint64_t addr, uint32_t n_bytes, bool store);
 

@@ -101,6 +101,7 @@ static inline bool global_window(sim_wave *w, const sim_uop *u, uint32_t bytes, 
         const sim_space *space = sim_wave_space(w);
         uint64_t now = sim_space_generation(space);
         if (!sim_space_find(space, base + v[first], &r) || r.freed) return false;
+        if (store && !sim_mem_writable(&r, base + v[first])) return false;
         *c = r;
         c->serial = now;
         if (!window_of(w, c, base, bytes, mask, out)) return false;

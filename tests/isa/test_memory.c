@@ -249,6 +249,24 @@ static void test_faults(void **state) {
     expect(h, SIM_FAULT_READONLY, 0, a, 16, true);
     global(h, "GLOBAL_ATOMIC_ADD_U32", HAND_NONE, hand_v(2, 2), HAND_NONE, hand_v(10, 1), 0);
     expect(h, SIM_FAULT_READONLY, 0, a, 4, true);
+    /* A part of it may be written. */
+    assert_int_equal(sim_space_protect(h->space, a, a + 64, a + 128, &err), OCH_OK);
+    h->w.s[SIM_S_EXEC_LO] = 0xf0;
+    global(h, "GLOBAL_STORE_B128", HAND_NONE, hand_v(2, 2), HAND_NONE, hand_v(10, 4), 0);
+    assert_int_equal(hand_run(h, sim_bind_memory), SIM_FAULT_NONE);
+    global(h, "GLOBAL_ATOMIC_ADD_U32", HAND_NONE, hand_v(2, 2), HAND_NONE, hand_v(10, 1), 0);
+    assert_int_equal(hand_run(h, sim_bind_memory), SIM_FAULT_NONE);
+    h->w.s[SIM_S_EXEC_LO] = 0x1f0;
+    global(h, "GLOBAL_STORE_B128", HAND_NONE, hand_v(2, 2), HAND_NONE, hand_v(10, 4), 0);
+    expect(h, SIM_FAULT_READONLY, 8, a + 128, 16, true);
+    h->w.s[SIM_S_EXEC_LO] = 0xf8;
+    expect(h, SIM_FAULT_READONLY, 3, a + 48, 16, true);
+    global(h, "GLOBAL_STORE_B128", HAND_NONE, hand_v(2, 2), HAND_NONE, hand_v(10, 4), 4);
+    h->w.s[SIM_S_EXEC_LO] = 0xf0;
+    expect(h, SIM_FAULT_READONLY, 7, a + 16 * 7 + 4, 16, true);
+    global(h, "GLOBAL_LOAD_B128", hand_v(10, 4), hand_v(2, 2), HAND_NONE, HAND_NONE, 0);
+    h->w.s[SIM_S_EXEC_LO] = 0xffffffff;
+    assert_int_equal(hand_run(h, sim_bind_memory), SIM_FAULT_NONE);
     /* Freed: by the cached range of the same uop too. */
     global(h, "GLOBAL_LOAD_B128", hand_v(10, 4), hand_v(2, 2), HAND_NONE, HAND_NONE, 0);
     assert_int_equal(hand_run(h, sim_bind_memory), SIM_FAULT_NONE);
