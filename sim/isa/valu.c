@@ -253,6 +253,11 @@ sim_bound sim_bind_valu(sim_binder *b, const sim_inst *inst, sim_uop *u) {
         u->imm = inst->bitop3;
         plain = inst->lanes == SIM_LANES_PLAIN && !(sim_inst_op_sel(inst) && sim_vt_is16(row->td));
     }
+    if (row->t[0] == SIM_VT_MIX) {
+        int half = sim_vrow_find("SIM_F16_LO");
+        u->aux[0] = (uint8_t)half;
+        u->aux[1] = (uint8_t)(half >> 8);
+    }
     if (!plain)
         u->fn = sim_valu_general;
     else if (!code->hot || wide_scalar || (u->flags & SIM_U_CMPX))

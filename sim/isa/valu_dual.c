@@ -50,6 +50,24 @@ static void third(sim_wave *w, half *h, const sim_inst *inst, const uint32_t *ds
     }
 }
 
+/* One half through its direct handler, as the instruction it would be alone. */
+static inline void direct(sim_wave *w, const sim_vcode *code, const sim_vrow *row, uint32_t d, uint32_t s0, uint8_t sk0,
+                          uint32_t s1) {
+    const bool mask = row->t[2] == SIM_VT_M;
+    sim_uop one = {.core = (void *)(uintptr_t)code,
+                   .d = d,
+                   .s = {s0, s1, mask ? SIM_S_VCC_LO : d},
+                   .sk = {sk0, SIM_SRC_ROW, mask ? SIM_SRC_SCALAR : SIM_SRC_ROW}};
+    (sk0 < SIM_SRC_SCALAR ? code->hot : code->hot_scalar)(w, &one);
+}
+
+static const sim_uop *dual_direct(sim_wave *w, const sim_uop *u) {
+    int yi = u->aux[0] | u->aux[1] << 8;
+    direct(w, u->core, sim_uop_vrow(u), u->d, u->s[0], u->sk[0], u->s[1]);
+    direct(w, sim_vcode_at(yi), &sim_vrows[yi], (u->imm & 0xffff) * 128, u->s[2], u->sk[2], (u->imm >> 16) * 128);
+    return u + 1;
+}
+
 static const sim_uop *dual(sim_wave *w, const sim_uop *u) {
     uint32_t tx[SIM_MAX_LANES], ty[SIM_MAX_LANES], rx[32], ry[32];
     uint32_t *dy_row = SIM_ROW(w, (u->imm & 0xffff) * 128), *dx_row = SIM_ROW(w, u->d);
@@ -77,6 +95,13 @@ static const sim_uop *dual(sim_wave *w, const sim_uop *u) {
     sim_valu_store(w, u->d, rx, 1, mask);
     sim_valu_store(w, (u->imm & 0xffff) * 128, ry, 1, mask);
     return u + 1;
+}
+
+/* Whether a half has no literal beside two operands, and a direct handler. */
+static bool has_direct(int row) {
+    const sim_vrow *r = &sim_vrows[row];
+    bool third_known = r->t[2] == SIM_VT_N || r->t[2] == SIM_VT_M || (r->flags & SIM_V_ACC);
+    return third_known && sim_vcode_at(row)->hot;
 }
 
 /* The vector register of the second operand (fmamk's is the third), or 0: none. */
@@ -109,5 +134,6 @@ sim_bound sim_bind_vopd(sim_binder *b, const sim_inst *inst, sim_uop *u) {
     for (int i = 0; i < 3; i++)
         if (y->src[i].kind == SIM_K_VGPR && y->src[i].reg == inst->dst.reg) u->flags |= NEEDS_TMP;
     if ((sim_vrows[yi].flags & SIM_V_ACC) && y->dst.reg == inst->dst.reg) u->flags |= NEEDS_TMP;
+    if (!(u->flags & NEEDS_TMP) && has_direct(xi) && has_direct(yi)) u->fn = dual_direct;
     return SIM_BOUND_UOP;
 }

@@ -81,13 +81,22 @@ static void sdwa_select(uint32_t *t, unsigned n, unsigned sel, bool sext) {
     }
 }
 
-static void run_internal(const sim_wave *w, const char *name, const uint32_t *s, uint32_t *d) {
+/* f16 halves of dwords as f32, by the row that the binder left in the uop (the one for upper halves follows it). */
+static void halves(const sim_wave *w, const sim_uop *u, bool upper, const uint32_t *s, uint32_t *d) {
     sim_vargs a = {.s = {s, s, s}, .d = d, .lanes = w->lanes};
-    sim_vcode_at(sim_vrow_find(name))->core(&a);
+    sim_vcode_at((u->aux[0] | u->aux[1] << 8) + upper)->core(&a);
+}
+
+/* Whether a source is used as it is. */
+static bool untouched(const sim_inst *inst, const sim_vrow *row, const sim_operand *o, unsigned type) {
+    if (inst->lanes == SIM_LANES_SDWA || (row->flags & (SIM_V_SRCHALF | SIM_V_SRCBYTE))) return false;
+    if (o->neg || o->abs || o->hi || o->neg_hi) return false;
+    if (type == SIM_VT_MIX) return !o->opsel_hi;
+    return inst->format != SIM_VOP3P || o->opsel_hi || !((type >= SIM_VT_PU16 && type <= SIM_VT_PBF16) || type == SIM_VT_PF32);
 }
 
 /* A source of type t in the form that the core takes; t[] holds four rows. */
-static void prepare(const sim_wave *w, const sim_inst *inst, const sim_vrow *row, int i, const sim_operand *o, uint32_t *t) {
+static void prepare(const sim_wave *w, const sim_uop *u, const sim_inst *inst, const sim_vrow *row, int i, const sim_operand *o, uint32_t *t) {
     const unsigned lanes = w->lanes, type = row->t[i];
     const bool vop3p = inst->format == SIM_VOP3P;
     if (inst->lanes == SIM_LANES_SDWA && i < 2 && !((row->flags & SIM_V_ACC) && o == &inst->dst))
@@ -135,7 +144,7 @@ static void prepare(const sim_wave *w, const sim_inst *inst, const sim_vrow *row
     case SIM_VT_MIX: {
         if (o->opsel_hi) {
             uint32_t f[SIM_MAX_LANES];
-            run_internal(w, o->hi ? "SIM_F16_HI" : "SIM_F16_LO", t, f);
+            halves(w, u, o->hi, t, f);
             memcpy(t, f, lanes * 4);
         }
         if (o->neg_hi || o->abs) each(t, lanes, 0x7fffffff, 0);
@@ -266,6 +275,10 @@ const sim_uop *sim_valu_general(sim_wave *w, const sim_uop *u) {
         const bool acc = (row->flags & SIM_V_ACC) && i == u->n_src - 1;
         const sim_operand *o = acc ? &inst->dst : &inst->src[i];
         const uint32_t *s = sim_src_rows(w, u, i, rows, tmp[i]);
+        if (!(i == 0 && dpp) && !acc && untouched(inst, row, o, t)) {
+            a.s[i] = s;
+            continue;
+        }
         if (i == 0 && dpp) {
             uint32_t moved[4 * SIM_MAX_LANES];
             for (unsigned r = 0; r < rows; r++)
@@ -276,11 +289,11 @@ const sim_uop *sim_valu_general(sim_wave *w, const sim_uop *u) {
             memcpy(tmp[i], s, rows * lanes * 4);
         }
         if (!acc) {
-            prepare(w, inst, row, i, o, tmp[i]);
+            prepare(w, u, inst, row, i, o, tmp[i]);
         } else if (sim_vt_is16(t) && inst->dst_hi) {
             for (unsigned l = 0; l < lanes; l++) tmp[i][l] >>= 16;
         } else if (inst->src[2].neg || inst->src[2].abs) {
-            prepare(w, inst, row, i, &inst->src[2], tmp[i]);
+            prepare(w, u, inst, row, i, &inst->src[2], tmp[i]);
         }
     }
     if (row->flags & SIM_V_VCCIN) a.cin = SIM_VCC(w);
