@@ -61,6 +61,22 @@ uint64_t sim_uninit_lanes(const sim_wave *w, const sim_uninit_wave *v, const sim
     return sim_uninit_scalar(w, v, o, k) ? 0 : ~0ull;
 }
 
+uint32_t sim_uninit_lane_bits(const sim_uninit_wave *v, uint32_t reg, unsigned lane) {
+    if (reg >= v->n_rows || v->v[reg] >> lane & 1) return 0;
+    return v->bits[(size_t)reg * v->lanes + lane];
+}
+
+void sim_uninit_set_lane(sim_uninit_wave *v, uint32_t reg, unsigned lane, uint32_t undefined, uint32_t from) {
+    if (reg >= v->n_rows) return;
+    v->v[reg] &= ~(1ull << lane);
+    if (!undefined) {
+        v->v[reg] |= 1ull << lane;
+        return;
+    }
+    v->bits[(size_t)reg * v->lanes + lane] = undefined;
+    v->v_from[reg] = from;
+}
+
 /* ---- memory ---- */
 
 static bool scalar_address(sim_uninit *o, sim_wave *w, sim_uninit_wave *v, const sim_uop *u, const sim_operand *op, unsigned n) {
@@ -94,24 +110,35 @@ static bool address(sim_uninit *o, sim_wave *w, sim_uninit_wave *v, const sim_uo
     return lane_address(o, w, v, u, &i->addr, exec);
 }
 
-/* Whether a lane has written any byte of [addr, addr + n). */
-static bool written(const sim_uninit_group *g, const sim_uninit_wave *v, const sim_wave *w, uint8_t space, unsigned lane,
-                    uint64_t addr, uint32_t n) {
+/* Undefined bits of the n bytes (at most 4) at addr. */
+static uint32_t read_bytes(const sim_uninit_group *g, const sim_uninit_wave *v, const sim_wave *w, uint8_t space, unsigned lane,
+                           uint64_t addr, uint32_t n) {
+    uint32_t undefined = 0;
     for (uint32_t b = 0; b < n; b++) {
-        if (space == SIM_ACCESS_LDS && (addr + b >= w->group->lds_bytes || g->lds[addr + b])) return true;
-        if (space == SIM_ACCESS_SCRATCH && (addr + b >= w->scratch_lane_bytes || v->scratch[addr + b] >> lane & 1)) return true;
+        uint32_t byte = 0;
+        if (space == SIM_ACCESS_LDS && addr + b < w->group->lds_bytes) byte = g->lds[addr + b] ? 0 : 0xff;
+        if (space == SIM_ACCESS_SCRATCH && addr + b < w->scratch_lane_bytes) byte = v->scratch[(addr + b) * w->lanes + lane];
+        undefined |= byte << 8 * b;
     }
-    return false;
+    return undefined;
 }
 static void write_bytes(sim_uninit_group *g, sim_uninit_wave *v, const sim_wave *w, uint8_t space, unsigned lane, uint64_t addr,
-                        uint32_t n, bool defined) {
+                        uint32_t n, uint32_t undefined) {
     for (uint32_t b = 0; b < n; b++) {
-        if (space == SIM_ACCESS_LDS && addr + b < w->group->lds_bytes) g->lds[addr + b] = defined;
-        if (space == SIM_ACCESS_SCRATCH && addr + b < w->scratch_lane_bytes) {
-            v->scratch[addr + b] &= ~(1ull << lane);
-            v->scratch[addr + b] |= (uint64_t)defined << lane;
-        }
+        uint8_t byte = (uint8_t)(undefined >> 8 * (b & 3));
+        if (space == SIM_ACCESS_LDS && addr + b < w->group->lds_bytes) g->lds[addr + b] = byte == 0;
+        if (space == SIM_ACCESS_SCRATCH && addr + b < w->scratch_lane_bytes) v->scratch[(addr + b) * w->lanes + lane] = byte;
     }
+}
+/* Some bytes whole, the others wholly undefined: padding, which a copy of dwords takes along. */
+static bool padded(uint32_t undefined, uint32_t n) {
+    bool whole = false;
+    for (uint32_t b = 0; b < n; b++) {
+        uint32_t byte = undefined >> 8 * b & 0xff;
+        if (byte != 0 && byte != 0xff) return false;
+        whole |= byte == 0;
+    }
+    return whole;
 }
 
 /* Stores: data register dwords from row `data` on go to addr. False: accused. */
@@ -121,17 +148,17 @@ static bool store_lane(sim_uninit *o, sim_wave *w, sim_uninit_wave *v, const sim
     unsigned n = a->n_bytes < 4 ? 1 : a->n_bytes / 4, n_defined = 0;
     if (data->kind != SIM_K_VGPR) return true;
     for (unsigned k = 0; k < n && data->reg + k < SIM_UNINIT_ROWS; k++) {
-        bool defined = v->v[data->reg + k] >> lane & 1;
-        n_defined += defined;
+        uint32_t undefined = sim_uninit_lane_bits(v, data->reg + k, lane);
+        n_defined += undefined == 0;
         if (!a->atomic)
-            write_bytes(o->now, v, w, a->space[lane], lane, addr + 4 * k, a->n_bytes < 4 ? a->n_bytes : 4, defined);
+            write_bytes(o->now, v, w, a->space[lane], lane, addr + 4 * k, a->n_bytes < 4 ? a->n_bytes : 4, undefined);
     }
     if (a->space[lane] == SIM_ACCESS_GLOBAL && n_defined == 0)
         return sim_uninit_accuse(o, w, u, (int)lane, "the value stored comes from", data, 0, v->v_from[data->reg]);
     /* An atomic on LDS: what it leaves is defined as its operand and the old value are. */
-    if (a->atomic && n_defined < n) write_bytes(o->now, v, w, a->space[lane], lane, addr, a->n_bytes, false);
+    if (a->atomic && n_defined < n) write_bytes(o->now, v, w, a->space[lane], lane, addr, a->n_bytes, ~0u);
     else if (a->atomic && (strstr(u->inst->meaning, "SWAP") || strstr(u->inst->meaning, "XCHG")) && !strstr(u->inst->meaning, "CMP"))
-        write_bytes(o->now, v, w, a->space[lane], lane, addr, a->n_bytes, true);
+        write_bytes(o->now, v, w, a->space[lane], lane, addr, a->n_bytes, 0);
     return true;
 }
 
@@ -143,14 +170,11 @@ static void load_lane(sim_uninit *o, const sim_wave *w, sim_uninit_wave *v, cons
     bool half = strstr(u->inst->meaning, "D16") != NULL;
     for (unsigned k = 0; k < n && d->reg + first + k < SIM_UNINIT_ROWS; k++) {
         uint32_t r = d->reg + first + k;
-        bool defined = a->space[lane] == SIM_ACCESS_GLOBAL ||
-                       written(o->now, v, w, a->space[lane], lane, addr + 4 * k, a->n_bytes < 4 ? a->n_bytes : 4);
-        if (defined) {
-            v->v[r] |= 1ull << lane;
-        } else if (!half) {
-            v->v[r] &= ~(1ull << lane);
-            v->v_from[r] = u->index + 1;
-        }
+        uint32_t n_bytes = a->n_bytes < 4 ? a->n_bytes : 4, undefined = 0;
+        if (a->space[lane] != SIM_ACCESS_GLOBAL) undefined = read_bytes(o->now, v, w, a->space[lane], lane, addr + 4 * k, n_bytes);
+        if (padded(undefined, n_bytes)) undefined = 0;
+        if (undefined && n_bytes < 4) undefined = ~0u;
+        if (!undefined || !half) sim_uninit_set_lane(v, r, lane, undefined, u->index + 1);
     }
 }
 
@@ -175,7 +199,7 @@ static bool memory(sim_uninit *o, sim_wave *w, sim_uninit_wave *v, const sim_uop
     if (to_lds && a->load) {
         uint32_t base = (w->s[SIM_S_M0] & 0x3ffff) + (uint32_t)i->offset_imm, each = a->n_bytes < 4 ? 4 : a->n_bytes;
         for (unsigned l = 0; l < w->lanes; l++)
-            if (exec >> l & 1) write_bytes(o->now, v, w, SIM_ACCESS_LDS, l, base + each * l, each, true);
+            if (exec >> l & 1) write_bytes(o->now, v, w, SIM_ACCESS_LDS, l, base + each * l, each, 0);
         return true;
     }
     bool format = strstr(i->meaning, "FORMAT") != NULL;
@@ -215,8 +239,9 @@ static bool ds_lanes(sim_uninit_wave *v, const sim_wave *w, const sim_uop *u) {
     } else if (!(v->v[data->reg] & exec)) {
         res = 0;
     }
-    if (res != exec) v->v_from[i->dst.reg] = v->v_from[data->reg] ? v->v_from[data->reg] : u->index + 1;
-    v->v[i->dst.reg] = (v->v[i->dst.reg] & ~exec) | res;
+    uint32_t from = v->v_from[data->reg] ? v->v_from[data->reg] : u->index + 1;
+    for (unsigned l = 0; l < w->lanes; l++)
+        if (exec >> l & 1) sim_uninit_set_lane(v, i->dst.reg, l, res >> l & 1 ? 0 : ~0u, from);
     return true;
 }
 
@@ -267,7 +292,10 @@ static void drop(sim_uninit *o, sim_uninit_group *g) {
             break;
         }
     if (o->now == g) o->now = NULL;
-    for (uint32_t i = 0; g->waves && i < g->n_waves; i++) och_free(g->waves[i].scratch);
+    for (uint32_t i = 0; g->waves && i < g->n_waves; i++) {
+        och_free(g->waves[i].scratch);
+        och_free(g->waves[i].bits);
+    }
     och_free(g->waves);
     och_free(g->lds);
     och_free(g);
@@ -314,8 +342,16 @@ static void group_start(sim_observer *ob, sim_group *g) {
     if (!c->waves || !c->lds) o->lost = true;
     for (uint32_t i = 0; c->waves && i < g->n_waves; i++) {
         set_up(o, &c->waves[i]);
-        c->waves[i].scratch = och_calloc(g->waves[i].scratch_lane_bytes + 1, sizeof *c->waves[i].scratch);
-        if (!c->waves[i].scratch) o->lost = true;
+        const sim_wave *w = &g->waves[i];
+        sim_uninit_wave *v = &c->waves[i];
+        size_t scratch = (size_t)w->scratch_lane_bytes * w->lanes, dwords = (size_t)w->n_vgprs * w->lanes;
+        v->n_rows = w->n_vgprs < SIM_UNINIT_ROWS ? w->n_vgprs : SIM_UNINIT_ROWS;
+        v->lanes = w->lanes;
+        v->scratch = och_malloc(scratch + 1);
+        v->bits = och_malloc_array(dwords + 1, sizeof *v->bits);
+        if (!v->scratch || !v->bits) o->lost = true;
+        if (v->scratch) memset(v->scratch, 0xff, scratch);
+        if (v->bits) memset(v->bits, 0xff, dwords * sizeof *v->bits);
     }
 }
 

@@ -14,8 +14,8 @@ typedef enum sim_uninit_kind {
     SIM_UK_S_AND, SIM_UK_S_OR, SIM_UK_S_XOR, SIM_UK_S_MOV, SIM_UK_S_CSELECT, SIM_UK_S_ANY, SIM_UK_S_MASK_EXEC, SIM_UK_S_WREXEC,
     /* control */
     SIM_UK_SCC, SIM_UK_VCC, SIM_UK_EXEC, SIM_UK_JUMP,
-    /* vector ALU: all sources; one of them at least; by bits of a mask; a byte permutation; dword by dword from the low one */
-    SIM_UK_ALL, SIM_UK_ONE, SIM_UK_CNDMASK, SIM_UK_PERM, SIM_UK_LOW_FIRST, SIM_UK_DEFINES,
+    /* vector ALU: all sources; the same, bit for bit; one of them at least; by bits of a mask; a byte permutation; dword by dword from the low one */
+    SIM_UK_ALL, SIM_UK_COPY, SIM_UK_ONE, SIM_UK_CNDMASK, SIM_UK_PERM, SIM_UK_LOW_FIRST, SIM_UK_DEFINES,
     SIM_UK_READLANE, SIM_UK_READFIRSTLANE, SIM_UK_WRITELANE, SIM_UK_SWAP, SIM_UK_CROSS, SIM_UK_SWAP_CROSS, SIM_UK_MOVREL,
     SIM_UK_DUAL,
     /* memory */
@@ -30,11 +30,13 @@ typedef struct sim_uninit_class {
 
 typedef struct sim_uninit_wave {
     uint64_t v[SIM_UNINIT_ROWS];  /* lanes whose dword is defined */
+    uint32_t *bits;               /* [n_rows][lanes]: of a lane that is not, which bits: scalar masks are kept in lanes */
+    uint32_t n_rows, lanes;
     uint32_t s[128];              /* bits that are undefined */
     uint32_t v_from[SIM_UNINIT_ROWS], s_from[128]; /* uop + 1 that brought what is undefined; 0: never written */
     bool scc;                     /* undefined */
     uint32_t scc_from;
-    uint64_t *scratch;            /* [scratch_lane_bytes]: lanes that have written the byte */
+    uint8_t *scratch;             /* [scratch_lane_bytes][lanes]: undefined bits of the byte */
 } sim_uninit_wave;
 
 typedef struct sim_uninit_group {
@@ -61,6 +63,10 @@ sim_uninit_class sim_uninit_class_of(const sim_uop *u);
 uint32_t sim_uninit_scalar(const sim_wave *w, const sim_uninit_wave *v, const sim_operand *o, unsigned k);
 /* Lanes for which a vector ALU's source dword is defined. */
 uint64_t sim_uninit_lanes(const sim_wave *w, const sim_uninit_wave *v, const sim_operand *o, unsigned k);
+
+/* Undefined bits of a lane's dword. */
+uint32_t sim_uninit_lane_bits(const sim_uninit_wave *v, uint32_t reg, unsigned lane);
+void sim_uninit_set_lane(sim_uninit_wave *v, uint32_t reg, unsigned lane, uint32_t undefined, uint32_t from);
 
 /* Carry what is undefined through an instruction. False: the wave was accused. */
 bool sim_uninit_salu(sim_uninit *o, sim_wave *w, sim_uninit_wave *v, const sim_uop *u, const sim_uninit_class *c);

@@ -55,6 +55,7 @@ static uint8_t valu_kind(const sim_inst *i) {
     };
     const char *m = i->meaning;
     if (begins(m, "V_CNDMASK")) return SIM_UK_CNDMASK;
+    if ((!strcmp(m, "V_MOV_B32") || begins(m, "V_ACCVGPR")) && i->lanes == SIM_LANES_PLAIN) return SIM_UK_COPY;
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
         if (begins(m, kinds[k].name)) return kinds[k].kind;
     return SIM_UK_ALL;
@@ -325,7 +326,10 @@ static void write_row(sim_uninit_wave *v, uint32_t reg, uint64_t exec, uint64_t 
     if (reg >= SIM_UNINIT_ROWS) return;
     uint64_t old = v->v[reg];
     if (partial) defined |= old;
+    if (reg >= v->n_rows) return;
     v->v[reg] = (old & ~exec) | (defined & exec);
+    for (uint64_t bad = exec & ~defined; bad; bad &= bad - 1)
+        v->bits[(size_t)reg * v->lanes + (unsigned)__builtin_ctzll(bad)] = ~0u;
     if (exec & ~v->v[reg]) v->v_from[reg] = from;
     else if (v->v[reg] == ~0ull) v->v_from[reg] = 0;
 }
@@ -334,8 +338,19 @@ typedef struct outcome {
     uint64_t rows[32], mask;
     uint32_t from;
     unsigned n;
-    bool partial;
+    bool partial, copy;
 } outcome;
+
+/* A copy keeps the bits: masks travel through vector registers when scalar ones run short. */
+static void copy_bits(const sim_wave *w, sim_uninit_wave *v, const sim_inst *i, uint64_t exec, uint32_t from) {
+    const sim_operand *s = &i->src[0];
+    if (i->dst.kind != SIM_K_VGPR || (s->kind != SIM_K_VGPR && s->kind != SIM_K_SGPR)) return;
+    for (uint64_t bad = exec & ~v->v[i->dst.reg]; bad; bad &= bad - 1) {
+        unsigned lane = (unsigned)__builtin_ctzll(bad);
+        uint32_t undefined = s->kind == SIM_K_VGPR ? sim_uninit_lane_bits(v, s->reg, lane) : sim_uninit_scalar(w, v, s, 0);
+        if (undefined) sim_uninit_set_lane(v, i->dst.reg, lane, undefined, from);
+    }
+}
 
 static void evaluate(const sim_wave *w, const sim_uninit_wave *v, const sim_uop *u, const sim_inst *i, uint8_t kind, outcome *r) {
     uint64_t exec = SIM_EXEC(w) & w->exec_full;
@@ -345,6 +360,7 @@ static void evaluate(const sim_wave *w, const sim_uninit_wave *v, const sim_uop 
     r->mask = i->sdst.kind == SIM_K_NONE ? ~0ull : result(w, v, i, kind == SIM_UK_LOW_FIRST ? SIM_UK_ALL : kind, 0, exec);
     if (i->sdst.kind != SIM_K_NONE && kind == SIM_UK_LOW_FIRST) r->mask = ~0ull; /* a carry that compilers do not use */
     r->from = origin(v, i, u);
+    r->copy = kind == SIM_UK_COPY;
     r->partial = is16(i->dst.type) || i->dst_hi || i->lanes != SIM_LANES_PLAIN;
 }
 
@@ -357,6 +373,7 @@ static bool commit(sim_uninit *o, sim_wave *w, sim_uninit_wave *v, const sim_uop
     }
     if (i->dst.kind == SIM_K_VGPR)
         for (unsigned k = 0; k < r->n; k++) write_row(v, i->dst.reg + k, exec, r->rows[k], r->partial, r->from);
+    if (r->copy) copy_bits(w, v, i, exec, r->from);
     if (i->dst.kind == SIM_K_SGPR) {
         bool mask = i->dst.type == SIM_T_M64 || i->format == SIM_VOPC;
         for (unsigned k = 0; k < (mask && w->lanes == 64 && r->n < 2 ? 2 : r->n); k++) {
@@ -377,12 +394,13 @@ static bool lane_moves(sim_uninit *o, sim_wave *w, sim_uninit_wave *v, const sim
         if (sim_uninit_scalar(w, v, &i->src[1], 0)) return kind == SIM_UK_WRITELANE || set_scalar(o, w, v, u, i->dst.reg, ~0u, from);
         lane = scalar_value(w, &i->src[1], 0) & (w->lanes - 1u);
     }
-    bool defined = sim_uninit_lanes(w, v, &i->src[0], 0) >> lane & 1;
+    const sim_operand *s = &i->src[0];
+    uint32_t undefined = s->kind == SIM_K_VGPR ? sim_uninit_lane_bits(v, s->reg, lane) : sim_uninit_scalar(w, v, s, 0);
     if (kind == SIM_UK_WRITELANE) {
-        write_row(v, i->dst.reg, 1ull << lane, defined ? ~0ull : 0, false, from);
+        sim_uninit_set_lane(v, i->dst.reg, lane, undefined, from);
         return true;
     }
-    return set_scalar(o, w, v, u, i->dst.reg, defined ? 0 : ~0u, from);
+    return set_scalar(o, w, v, u, i->dst.reg, undefined, from);
 }
 
 /* Registers chosen by M0: which row is written must be right, or what is written there would never be known. */

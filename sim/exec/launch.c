@@ -37,7 +37,7 @@ static och_status check(const sim_launch *l, och_err *err) {
     if (lds > board->lds_group_bytes)
         return och_err_set(err, OCH_RANGE, "%s: %u bytes of LDS and %u dynamic: %s gives a workgroup %u", k->name, k->lds_bytes,
                            l->dynamic_lds_bytes, board->target, board->lds_group_bytes);
-    uint32_t named = sim_program_n_vgprs(k->program);
+    uint32_t named = sim_program_n_own_vgprs(k->program);
     if (named > k->n_vgprs)
         return och_err_set(err, OCH_CORRUPT, "%s names v%u, its descriptor allocates %u vector registers", k->name, named - 1,
                            k->n_vgprs);
@@ -72,7 +72,7 @@ och_status sim_launch_run(const sim_launch *l, uint64_t *out_n_executed, och_err
     };
     if (!s.budget) s.budget = DEFAULT_BUDGET;
     uint32_t agprs = sim_program_n_agprs(k->program);
-    s.n_rows = agprs ? 256 + agprs : k->n_vgprs;
+    s.n_rows = agprs ? 256 + agprs : k->n_vgprs > sim_program_n_vgprs(k->program) ? k->n_vgprs : sim_program_n_vgprs(k->program);
     if (s.n_rows < 4) s.n_rows = 4;
     s.block_bytes = sim_block_bytes(&s);
     OCH_TRY(sim_observers_create(l, s.observers, &s.n_observers, err));

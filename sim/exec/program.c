@@ -37,7 +37,8 @@ struct sim_program {
     uint8_t *consts; /* aligned rows */
     inst_chunk *insts;
     const sim_uop *entry;
-    uint32_t n_vgprs, n_agprs, n_sgprs; /* one more than the highest register named */
+    uint32_t n_vgprs, n_agprs; /* one more than the highest register named */
+    uint32_t n_own_vgprs;      /* the same, without what only the extra entries reach */
 };
 
 typedef struct builder {
@@ -196,8 +197,6 @@ static void note_registers(sim_program *p, const sim_operand *o) {
         uint32_t end = o->reg + (o->n_dwords ? o->n_dwords : 1u);
         if (o->reg < 256 && end > p->n_vgprs) p->n_vgprs = end > 256 ? 256 : end;
         if (o->reg >= 256 && end - 256 > p->n_agprs) p->n_agprs = end - 256;
-    } else if (o->kind == SIM_K_SGPR && o->reg < 106 && o->reg + o->n_dwords > p->n_sgprs) {
-        p->n_sgprs = o->reg + o->n_dwords;
     }
 }
 
@@ -268,6 +267,14 @@ static och_status follow(builder *b, uint32_t offset) {
             forget(&k, &x->sdst);
         }
         offset = after;
+    }
+    return OCH_OK;
+}
+
+static och_status follow_all(builder *b) {
+    while (b->n_work) {
+        uint32_t offset = b->work[--b->n_work];
+        OCH_TRY(follow(b, offset));
     }
     return OCH_OK;
 }
@@ -459,11 +466,10 @@ och_status sim_program_create(sim_isa isa, unsigned wave_size, const uint8_t *co
     }
     memset(p->at, 0xff, p->n_words * sizeof *p->at);
     OCH_TRY_GOTO(push_work(&b, entry));
+    OCH_TRY_GOTO(follow_all(&b));
+    p->n_own_vgprs = p->n_vgprs;
     for (size_t i = 0; i < n_extra; i++) OCH_TRY_GOTO(push_work(&b, extra_entries[i]));
-    while (b.n_work) {
-        uint32_t offset = b.work[--b.n_work];
-        OCH_TRY_GOTO(follow(&b, offset));
-    }
+    OCH_TRY_GOTO(follow_all(&b));
     OCH_TRY_GOTO(layout(&b));
     if (b.n_unmodelled) {
         st = report_unmodelled(&b);
@@ -513,6 +519,7 @@ size_t sim_program_n_uops(const sim_program *p) { return p->n_uops; }
 const sim_uop *sim_program_uop(const sim_program *p, size_t i) { return &p->uops[i]; }
 const uint8_t *sim_program_consts(const sim_program *p) { return p->consts; }
 uint32_t sim_program_n_vgprs(const sim_program *p) { return p->n_vgprs; }
+uint32_t sim_program_n_own_vgprs(const sim_program *p) { return p->n_own_vgprs; }
 uint32_t sim_program_n_agprs(const sim_program *p) { return p->n_agprs; }
 
 sim_wait sim_program_wait(const sim_program *p, const sim_uop *u) { return p->waits[u->index]; }

@@ -31,6 +31,8 @@ const sim_uop *sim_program_uop(const sim_program *p, size_t i);
 const uint8_t *sim_program_consts(const sim_program *p);
 /* Registers that its instructions name: vector ones, and accumulation ones beside them. */
 uint32_t sim_program_n_vgprs(const sim_program *p);
+/* Vector registers without what only extra entries reach: a kernel's descriptor must cover these. */
+uint32_t sim_program_n_own_vgprs(const sim_program *p);
 uint32_t sim_program_n_agprs(const sim_program *p);
 
 #endif
