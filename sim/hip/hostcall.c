@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { N_PACKETS = 16384 /* more than waves that any board holds at once */, SERVICE_PRINTF = 2, SERVICE_DEVMEM = 3 };
+enum { N_PACKETS = 16384 /* more than waves that any board holds at once */, SERVICE_PRINTF = 2, SERVICE_DEVMEM = 3, SLAB_ALIGN = 2 << 20 };
 
 typedef struct packet_header {
     uint64_t next, lanes;
@@ -123,7 +123,8 @@ static void serve(sim_device *d, uint32_t service, uint64_t words[8]) {
     case SERVICE_DEVMEM:
         if (words[1]) {
             uint64_t addr;
-            words[0] = sim_memory_alloc(d, words[1], 256, SIM_MEM_DEVICE, 0, &addr) == hipSuccess ? addr : 0;
+            /* a slab's header is found by clearing the low bits of an address in it */
+            words[0] = sim_memory_alloc(d, words[1], SLAB_ALIGN, SIM_MEM_DEVICE, 0, &addr) == hipSuccess ? addr : 0;
         } else if (words[0]) (void)sim_memory_free(words[0]);
         break;
     default: fprintf(stderr, "ochre-sim: a kernel asked the host for service %u, which is not known\n", service); break;
@@ -192,6 +193,23 @@ void sim_hostcall_end(void) {
     pthread_mutex_unlock(&lock);
 }
 
+/* The device libraries' malloc keeps its books here; all zero is a heap that has nothing yet and asks the host for slabs. */
+static hipError_t heap_buffer(sim_device *d, uint64_t *out) {
+    enum { HEAP_BYTES = 256 << 10 };
+    if (!d->heap_addr) {
+        och_err err;
+        och_err_clear(&err);
+        uint64_t addr;
+        if (sim_space_alloc(sim_hip.space, HEAP_BYTES, 4096, SIM_MEM_PINNED, d->ordinal, true, &addr, &err) != OCH_OK) return hipErrorOutOfMemory;
+        void *host = sim_space_host(sim_hip.space, addr, HEAP_BYTES);
+        if (!host) return hipErrorOutOfMemory;
+        memset(host, 0, HEAP_BYTES);
+        d->heap_addr = addr;
+    }
+    *out = d->heap_addr;
+    return hipSuccess;
+}
+
 hipError_t sim_hidden_fill(sim_device *d, const och_obj_kernel *info, sim_hidden *out) {
     hipError_t e = hipSuccess;
     out->shared_base = SIM_SHARED_BASE;
@@ -211,6 +229,7 @@ hipError_t sim_hidden_fill(sim_device *d, const och_obj_kernel *info, sim_hidden
             if (!thread_started) e = hipErrorOutOfMemory;
         }
     }
+    if (e == hipSuccess && wants(info, OCH_ARG_HIDDEN_HEAP_V1)) e = heap_buffer(d, &out->heap);
     if (e == hipSuccess && wants(info, OCH_ARG_HIDDEN_PRINTF_BUFFER)) e = sim_printf_buffer(d, &out->printf_buffer);
     pthread_mutex_unlock(&lock);
     return e;

@@ -1,4 +1,4 @@
-/* What kernels print, through the calls to the host that the device libraries make. */
+/* The calls to the host that the device libraries make: what kernels print, and their malloc. */
 #include "kernels.h"
 
 #include <fcntl.h>
@@ -77,8 +77,25 @@ static void buffered(void) {
 }
 TEST(records_in_a_buffer, "", NULL) { buffered(); }
 
+static void heap(void) {
+    hipModule_t m;
+    int *d, got[64];
+    OK(H(hipModuleLoadData)(&m, read_file("heap.hipfb")));
+    OK(H(hipMalloc)((void **)&d, sizeof got));
+    void *params[] = {&d};
+    for (int i = 0; i < 3; i++) {
+        OK(H(hipMemset)(d, 0, sizeof got));
+        OK(H(hipModuleLaunchKernel)(get(m, "use"), 1, 1, 1, 64, 1, 1, 0, NULL, params, NULL));
+        OK(H(hipMemcpy)(got, d, sizeof got, hipMemcpyDeviceToHost));
+        for (int t = 0; t < 64; t++) CHECK(got[t] == t * 120 + 7);
+    }
+}
+TEST(heap_gfx1030, "OCHRE_SIM_BOARD=gfx1030", NULL) { heap(); }
+TEST(heap_gfx90a, "OCHRE_SIM_BOARD=gfx90a", NULL) { heap(); }
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(say_gfx1030), cmocka_unit_test(say_gfx90a), cmocka_unit_test(records_in_a_buffer),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(say_gfx1030), cmocka_unit_test(say_gfx90a), cmocka_unit_test(records_in_a_buffer), cmocka_unit_test(heap_gfx1030),
+                                       cmocka_unit_test(heap_gfx90a),
                                        cmocka_unit_test(an_assertion_is_printed_and_breaks_the_device)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
