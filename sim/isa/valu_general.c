@@ -72,6 +72,40 @@ static void each(uint32_t *t, unsigned n, uint32_t and_bits, uint32_t xor_bits) 
     for (unsigned i = 0; i < n; i++) t[i] = (t[i] & and_bits) ^ xor_bits;
 }
 
+/* Sign bits in one pass. In vectors as wide as those that cores load: narrower stores would not be forwarded to them. */
+static void signs_generic(uint32_t *restrict t, const uint32_t *restrict s, unsigned n, uint32_t and_bits, uint32_t xor_bits) {
+    for (unsigned i = 0; i < n; i++) t[i] = (s[i] & and_bits) ^ xor_bits;
+}
+#if defined __x86_64__ && defined __GNUC__ && !defined __clang__
+__attribute__((target("avx512f,prefer-vector-width=512"))) static void signs_avx512(uint32_t *restrict t,
+                                                                                    const uint32_t *restrict s, unsigned n,
+                                                                                    uint32_t and_bits, uint32_t xor_bits) {
+    for (unsigned h = 0; h < n; h += 32)
+        for (unsigned i = h; i < h + 32; i++) t[i] = (s[i] & and_bits) ^ xor_bits;
+}
+__attribute__((target("avx2"))) static void signs_avx2(uint32_t *restrict t, const uint32_t *restrict s, unsigned n,
+                                                       uint32_t and_bits, uint32_t xor_bits) {
+    for (unsigned h = 0; h < n; h += 32)
+        for (unsigned i = h; i < h + 32; i++) t[i] = (s[i] & and_bits) ^ xor_bits;
+}
+#else
+#define signs_avx512 signs_generic
+#define signs_avx2 signs_generic
+#endif
+static void signs(uint32_t *t, const uint32_t *s, unsigned n, uint32_t and_bits, uint32_t xor_bits) {
+    switch (sim_host_level()) {
+    case 2: signs_avx512(t, s, n, and_bits, xor_bits); break;
+    case 1: signs_avx2(t, s, n, and_bits, xor_bits); break;
+    default: signs_generic(t, s, n, and_bits, xor_bits); break;
+    }
+}
+/* The sign bit of a source whose only modifiers are neg and abs; 0: it has others. */
+static uint32_t only_signs(const sim_inst *inst, const sim_vrow *row, const sim_operand *o, unsigned type) {
+    if (inst->lanes == SIM_LANES_SDWA || inst->format == SIM_VOP3P || o->hi) return 0;
+    if (row->flags & (SIM_V_SRCHALF | SIM_V_SRCBYTE | SIM_V_RAW)) return 0;
+    return type_f32(type) ? 0x80000000u : type_f16(type) ? 0x8000u : 0;
+}
+
 static void sdwa_select(uint32_t *t, unsigned n, unsigned sel, bool sext) {
     unsigned shift = sel < 4 ? sel * 8 : sel == 5 ? 16 : 0, bits = sel < 4 ? 8 : sel < 6 ? 16 : 32;
     if (bits == 32) return;
@@ -277,6 +311,11 @@ const sim_uop *sim_valu_general(sim_wave *w, const sim_uop *u) {
         const uint32_t *s = sim_src_rows(w, u, i, rows, tmp[i]);
         if (!(i == 0 && dpp) && !acc && untouched(inst, row, o, t)) {
             a.s[i] = s;
+            continue;
+        }
+        uint32_t sign = (i == 0 && dpp) || acc || s == tmp[i] ? 0 : only_signs(inst, row, o, t);
+        if (sign) {
+            signs(tmp[i], s, lanes, o->abs ? ~sign : ~0u, o->neg ? sign : 0);
             continue;
         }
         if (i == 0 && dpp) {
