@@ -1,9 +1,19 @@
 /* See valu_math.h. */
 #include "isa/valu_math.h"
 
-#include <fenv.h>
 #include <stddef.h>
+#if defined __x86_64__
+#include <xmmintrin.h>
+#else
+#include <fenv.h>
+#endif
 
+#if defined __x86_64__
+int sim_host_rounding(void) { /* fegetround would read the x87's */
+    static const int mode[4] = {0, 2, 1, 3};
+    return mode[_mm_getcsr() >> 13 & 3];
+}
+#else
 int sim_host_rounding(void) {
     switch (fegetround()) {
     case FE_UPWARD: return 1;
@@ -12,6 +22,7 @@ int sim_host_rounding(void) {
     default: return 0;
     }
 }
+#endif
 
 float sim_f16_to_f32(uint16_t h) {
     uint32_t sign = (uint32_t)(h & 0x8000) << 16, e = h >> 10 & 31, m = h & 0x3ff;

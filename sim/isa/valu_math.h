@@ -82,16 +82,16 @@ static inline int64_t sim_key64(uint64_t x) { return (int64_t)(x ^ (uint64_t)((i
         U r = CMP ? x : y, one = gcn ? y : x;                                                                            \
         r = nb ? x : r;                                                                                                  \
         r = na ? y : r;                                                                                                  \
-        r = na & nb ? one : r;                                                                                           \
-        r = ieee & nb & !(y & QBIT) ? y | QBIT : r;                                                                      \
-        return ieee & na & !(x & QBIT) ? x | QBIT : r;                                                                   \
+        r = (na & nb) ? one : r;                                                                                           \
+        r = (ieee & nb & !(y & QBIT)) ? y | QBIT : r;                                                                      \
+        return (ieee & na & !(x & QBIT)) ? x | QBIT : r;                                                                   \
     }                                                                                                                    \
     static inline U sim_##name##num_##suffix(U x, U y) {                                                                \
         bool na = (x & ABS) > INF, nb = (y & ABS) > INF;                                                                 \
         U r = CMP ? x : y;                                                                                               \
         r = nb ? x : r;                                                                                                  \
         r = na ? y : r;                                                                                                  \
-        return na & nb ? x | QBIT : r;                                                                                   \
+        return (na & nb) ? x | QBIT : r;                                                                                   \
     }                                                                                                                    \
     static inline U sim_##name##imum_##suffix(U x, U y) {                                                               \
         bool na = (x & ABS) > INF, nb = (y & ABS) > INF;                                                                 \
@@ -107,14 +107,14 @@ static inline int64_t sim_key64(uint64_t x) { return (int64_t)(x ^ (uint64_t)((i
         U m = sim_max_##suffix(sim_max_##suffix(a, b, ieee, gcn), c, ieee, gcn);                                         \
         U n = sim_min_##suffix(sim_min_##suffix(a, b, ieee, gcn), c, ieee, gcn);                                         \
         bool nan = ((a & ABS) > INF) | ((b & ABS) > INF) | ((c & ABS) > INF);                                            \
-        U x = m == a ? b : a, y = (m == a) | (m == b) ? c : b;                                                           \
+        U x = m == a ? b : a, y = ((m == a) | (m == b)) ? c : b;                                                           \
         U r = sim_max_##suffix(x, y, ieee, gcn);                                                                         \
         return nan ? n : r;                                                                                              \
     }                                                                                                                    \
     static inline U sim_med3num_##suffix(U a, U b, U c) {                                                               \
         U m = sim_maxnum_##suffix(sim_maxnum_##suffix(a, b), c), n = sim_minnum_##suffix(sim_minnum_##suffix(a, b), c);  \
         bool nan = ((a & ABS) > INF) | ((b & ABS) > INF) | ((c & ABS) > INF);                                            \
-        U x = m == a ? b : a, y = (m == a) | (m == b) ? c : b;                                                           \
+        U x = m == a ? b : a, y = ((m == a) | (m == b)) ? c : b;                                                           \
         U r = sim_maxnum_##suffix(x, y);                                                                                 \
         return nan ? n : r;                                                                                              \
     }
@@ -241,14 +241,14 @@ static inline uint32_t sim_perm(uint32_t a, uint32_t b, uint32_t sel) {
 }
 static inline uint32_t sim_bitop3(uint32_t a, uint32_t b, uint32_t c, uint32_t t) {
     uint32_t r = 0;
-    r |= t & 1 ? ~a & ~b & ~c : 0;
-    r |= t & 2 ? ~a & ~b & c : 0;
-    r |= t & 4 ? ~a & b & ~c : 0;
-    r |= t & 8 ? ~a & b & c : 0;
-    r |= t & 16 ? a & ~b & ~c : 0;
-    r |= t & 32 ? a & ~b & c : 0;
-    r |= t & 64 ? a & b & ~c : 0;
-    r |= t & 128 ? a & b & c : 0;
+    r |= (t & 1) ? (~a & ~b & ~c) : 0;
+    r |= (t & 2) ? (~a & ~b & c) : 0;
+    r |= (t & 4) ? (~a & b & ~c) : 0;
+    r |= (t & 8) ? (~a & b & c) : 0;
+    r |= (t & 16) ? (a & ~b & ~c) : 0;
+    r |= (t & 32) ? (a & ~b & c) : 0;
+    r |= (t & 64) ? (a & b & ~c) : 0;
+    r |= (t & 128) ? (a & b & c) : 0;
     return r;
 }
 static inline int32_t sim_min_i(int32_t a, int32_t b) { return a < b ? a : b; }
