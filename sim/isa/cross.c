@@ -194,6 +194,7 @@ sim_bound sim_bind_cross(sim_binder *b, const sim_inst *inst, sim_uop *u) {
     size_t k = 0;
     while (k < N_ROWS && strcmp(rows[k].name, inst->meaning)) k++;
     if (k == N_ROWS || inst->lanes != SIM_LANES_PLAIN) return SIM_BOUND_NO;
+    if (!rows[k].fn) return SIM_BOUND_NOTHING;
     u->inst = inst;
     u->fn = rows[k].fn;
     u->core = NULL;

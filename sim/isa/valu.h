@@ -89,7 +89,8 @@ int sim_vrow_find(const char *name);
 const sim_vcode *sim_vcode_at(int row);
 
 static inline unsigned sim_vt_rows(unsigned t) {
-    return t == SIM_VT_U64 || t == SIM_VT_I64 || t == SIM_VT_F64 || t == SIM_VT_DB || t == SIM_VT_PF32 ? 2 : t == SIM_VT_U128 ? 4 : 1;
+    if (t == SIM_VT_U128) return 4;
+    return t == SIM_VT_U64 || t == SIM_VT_I64 || t == SIM_VT_F64 || t == SIM_VT_DB || t == SIM_VT_PF32 ? 2 : 1;
 }
 static inline bool sim_vt_is16(unsigned t) { return (t >= SIM_VT_U16 && t <= SIM_VT_BF16) || t == SIM_VT_HB; }
 

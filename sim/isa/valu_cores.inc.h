@@ -347,7 +347,8 @@ INLINE void cvt_pk_f16(sim_vargs *x, bool toward_zero) {
         }
 #else
         for (int i = 0; i < 32; i++)
-            d[i] = sim_f32_to_f16_mode(a[i], toward_zero ? 3 : 0) | (uint32_t)sim_f32_to_f16_mode(b[i], toward_zero ? 3 : 0) << 16;
+            d[i] = sim_f32_to_f16_mode(a[i], toward_zero ? 3 : 0) |
+                   (uint32_t)sim_f32_to_f16_mode(b[i], toward_zero ? 3 : 0) << 16;
 #endif
     }
 }

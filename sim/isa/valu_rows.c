@@ -122,8 +122,13 @@ const sim_meaning *sim_meaning_at_valu(size_t i) {
     for (size_t k = 0; k < sim_n_vrows; k++) {
         const sim_vrow *row = &sim_vrows[k];
         if (row->name[0] != 'V' || strchr(row->name, '!')) continue;
+        const char *name = row->name;
+        if (strstr(name, "_IU8_") || strstr(name, "_IU4_")) { /* four rows of one instruction */
+            if (!strstr(name, "_UU")) continue;
+            name = strstr(name, "_IU8_") ? "V_DOT4_I32_IU8" : "V_DOT8_I32_IU4";
+        }
         if (i-- == 0) {
-            m = (sim_meaning){row->name, row->bound ? SIM_APPROX : SIM_EXACT, row->bound};
+            m = (sim_meaning){name, row->bound ? SIM_APPROX : SIM_EXACT, row->bound};
             return &m;
         }
     }
