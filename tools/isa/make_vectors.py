@@ -16,6 +16,7 @@ import llvm
 import number as N
 import operands as O
 import variants
+import variants_dual
 import variants_mem
 
 FAMILIES = {
@@ -75,11 +76,23 @@ def main():
         make_family(family, manuals, table, args)
 
 
+def borrow_texts(sections, rows):
+    """A form that the manual lists without a text of its own has the text of its other form."""
+    for fmt, name in rows:
+        if (fmt, name) not in sections and fmt in ("VOP3", "VOP3SD"):
+            plain = name.removesuffix("_E64")
+            for other in ("VOP1", "VOP2", "VOPC", "VOP3"):
+                for n in (plain, plain + "_E32"):
+                    if (other, n) in sections:
+                        sections[fmt, name] = sections[other, n]
+
+
 def make_family(family, manuals, table, args):
     primary, others, targets, wave = FAMILIES[family]
     began = time.time()
     items, seen, left = [], set(), {}
     for arch in (primary,) + others:
+        borrow_texts(manuals[arch].sections, table[arch])
         for key, text in list(manuals[arch].sections.items()):
             fmt, name = key
             base = variants.mnemonic(family, name)
@@ -106,6 +119,8 @@ def make_family(family, manuals, table, args):
             for s in found:
                 s.arch, s.fmt, s.name, s.base, s.ops, s.wave = arch, fmt, name, base, ops, w
                 specs.append(s)
+    if family in ("gfx11", "gfx12"):
+        specs += variants_dual.specs(primary, manuals, table[primary])
     for target in targets:
         for w in (32, 64):
             mine = [s for s in specs if s.wave == w]
@@ -144,7 +159,8 @@ def make_family(family, manuals, table, args):
         for (code, fp8), tt in kinds.items():
             key = (s.arch, fp8)
             try:
-                line = (variants_mem if s.fmt in variants_mem.FORMATS else variants).evaluate(family, manuals[s.arch], fp8 or "ocp", s, tt[0][1], code, pools)
+                where = variants_mem if s.fmt in variants_mem.FORMATS else variants_dual if s.fmt == "VOPD" else variants
+                line = where.evaluate(family, manuals[s.arch], fp8 or "ocp", s, tt[0][1], code, pools)
             except E.EvalError as e:
                 left.setdefault((s.fmt, s.base), "not evaluated: %s" % e)
                 continue

@@ -36,6 +36,12 @@ SALU = ("SOP1", "SOP2", "SOPC", "SOPK")
 
 def mnemonic(family, name):
     plain = re.sub(r"_E(32|64)$", "", name)
+    if family == "gfx10":
+        m = re.fullmatch(r"(GLOBAL|FLAT|BUFFER)_ATOMIC_(MIN|MAX|CMPSWAP)_F32", plain)
+        if m:
+            return "%s_atomic_f%s" % (m.group(1).lower(), m.group(2).lower())
+        if plain.endswith("ATOMIC_CSUB_U32"):
+            return plain[:-4].lower()
     return RENAMED.get(family, {}).get(plain, plain.lower())
 
 
@@ -53,16 +59,10 @@ def left_out(arch, fmt, name, text):
         return "matrix: described only by shape; has its own tests"
     if CONTROL.search(name):
         return "control: program counter, hardware registers or wave state"
-    if "MOVREL" in name or "SWAPREL" in name:
-        return "relative register addressing: hand-worked cases"
     if "INTERP" in name:
         return "interpolation: reads parameters that compute kernels do not have"
     if "_SR_" in name:
         return "stochastic rounding: described only in words"
-    if name.startswith("V_SWAP"):
-        return "exchanges two registers: hand-worked case"
-    if "TRIG_PREOP" in name:
-        return "1201 bits of 2/pi: hand-worked case"
     if re.match(r"V_(NOP|PIPEFLUSH|CLREXCP|READFIRSTLANE_B32_E64|EXPORT)", name):
         return "no result"
     return None
@@ -82,6 +82,7 @@ OVERRIDE = {  # texts whose formula rounds where the instruction does not; the w
                     "ldexp(fma(S0.f32, S1.f32, S2.f32), -64) else D0.f32 = fma(S0.f32, S1.f32, S2.f32) endif",
     "DIV_FMAS_F64": "if VCC.u64[laneId] then D0.f64 = exponent(S2.f64) > 1023 ? ldexp(fma(S0.f64, S1.f64, S2.f64), 128) : "
                     "ldexp(fma(S0.f64, S1.f64, S2.f64), -128) else D0.f64 = fma(S0.f64, S1.f64, S2.f64) endif",
+    "TRIG_PREOP_F64": "D0.f64 = trig_preop(S0.f64, S1.u32)",
     "CVT_OFF_F32_I4": "D0.f32 = i32_to_f32(i4_to_i32(S0[3 : 0].i4)) * 0.0625F",
 }
 
@@ -109,6 +110,38 @@ def turns(f):
     return g
 
 
+def two_over_pi(bits):
+    """floor(2/pi * 2^bits); pi by Machin's formula."""
+    one = 1 << (bits + 64)
+
+    def arctan_inverse(n):
+        term = total = one // n
+        k, sign = 3, -1
+        while term:
+            term //= n * n
+            total += sign * (term // k)
+            k, sign = k + 2, -sign
+        return total
+    pi = 4 * (4 * arctan_inverse(5) - arctan_inverse(239))
+    return (2 * one * (1 << bits)) // pi
+
+
+FRACTION = two_over_pi(1201)
+
+
+def fn_trig_preop(m, a, n):
+    """53 bits of 2/pi, from the place where bits that make whole turns end."""
+    shift = (n.n & 31) * 53
+    e = a.f.exponent(a.n)
+    if e > 1077:
+        shift += e - 1077
+    part = FRACTION >> (1201 - 53 - shift) if shift <= 1148 else FRACTION << (shift - 1148)
+    part &= (1 << 53) - 1
+    scale = -53 - shift + (128 if e >= 1968 else 0)
+    return E.vf(N.F64, N.F64.round_to(0, part, scale))
+
+
+E.FUNCTIONS["trig_preop"] = fn_trig_preop
 E.FUNCTIONS["sin_turns"] = turns(math.sin)
 E.FUNCTIONS["cos_turns"] = turns(math.cos)
 E.FUNCTIONS["rndne"] = E.fn_round("rndne")
@@ -282,7 +315,8 @@ def valu_variants(family, fmt, name, base, ops, wave, rng, lean):
             add({"var": 3, "neg": rng.randint(0, 7), "abs": rng.randint(1, 7)})
         if float_dst and "PK_FMAC" not in name:
             add({"var": 0, "clamp": True})
-            add({"var": 3, "omod": rng.randint(1, 3)})
+            if "BF16" not in name:
+                add({"var": 3, "omod": rng.randint(1, 3)})
         elif "MUL" not in name and vdst is not None and vdst[1] in ("U32", "I32", "U16", "I16") and "CMP" not in name and not floats:
             add({"var": 0, "clamp": True})
         if not name.startswith("V_S_") and any(o[2] == 16 for o in src) or vdst is not None and vdst[2] == 16:
@@ -292,7 +326,7 @@ def valu_variants(family, fmt, name, base, ops, wave, rng, lean):
             for b in (0x96, 0xE8, 0xCA, 0x1B):
                 add({"var": 1, "bitop": b})
         if "FP8" in name or "BF8" in name or "FP4" in name:
-            for o in (4, 8, 12) if byte_dst(name) else (1, 2, 8, 3):
+            for o in (4, 8, 12) if byte_dst(name) else (1, 2, 3) if "SCALEF32_F16" in name else (1, 2, 8, 3):
                 add({"var": 1, "raw_opsel": o})
         if MODES.match(name):
             add({"var": 1, "fpmode": "round"})
@@ -844,6 +878,8 @@ def evaluate_valu(family, manual, fp8, s, text, code, pools):
     wave_level = re.search(r"VGPR\[(?!laneId)", manual.sections[s.fmt, s.name]) is not None
     flush = s.mode & 0xF0 == 0
     ctx = Context(family, manual, fp8, s, src, vdst, rows, sregs, vcc, prog, wave, flush, half_text)
+    if re.match("V_(SWAP|MOVREL)", s.name):
+        return ctx.run_moves(exec_mask, code, ins, give)
     if wave_level:
         return ctx.run_wave(exec_mask, code, ins)
     return ctx.run_lanes(exec_mask, code, ins)
@@ -906,6 +942,48 @@ class Context:
             outs = ["v%d:e=%s" % (s.dst[1], "".join("%08x" % v for v in m.vgpr[s.dst[1]][:self.wave]))] if s.dst[0] == "v" else []
         if not outs:
             return None
+        return self.head(exec_mask, code, ins) + " " + " ".join(outs)
+
+    def run_moves(self, exec_mask, code, ins, give):
+        """Instructions that write registers other than their destination: exchanges and relative addressing."""
+        s, m = self.s, self.m
+        relative = "REL" in s.name
+        m0 = 0x00010002 if "_2_" in s.name or "SWAPREL" in s.name else 2
+        if relative:
+            for r in (9, 10, 11, 17, 18, 19):
+                give(r, "u32.%d.%d" % (r % 7, s.var), 1)
+            ins.append("s124=%x" % m0)
+        if s.src[0][0] != "v" or s.dpp or s.sdwa:
+            return None
+        rows = {r: list(v) for r, v in self.rows.items()}
+        written = set()
+        for lane in range(self.wave):
+            if not exec_mask >> lane & 1:
+                continue
+            m.start()
+            m.regs = self.base_regs(exec_mask, lane)
+            m.vgpr, m.vgpr_written = {r: list(v) for r, v in self.rows.items()}, {}
+            d, a = s.dst[1], s.src[0][1]
+            part = self.src[0][2] == 16
+            at = lambda r, up: self.rows[r][lane] >> (16 if part and up else 0) & (0xFFFF if part else 0xFFFFFFFF)
+            m.regs.update({"D0": E.vb(32, at(d, s.half & 8)), "S0": E.vb(32, at(a, s.half & 1)), "M0": E.vb(32, m0), "DST": E.vu(32, d)})
+            m.fixed |= {"M0"}
+            self.prog(m)
+            if relative and not m.vgpr_written:
+                rows[d][lane] = m.regs["D0"].bits()
+                written.add(d)
+            for (r, l), bits in m.vgpr_written.items():
+                rows[r][l] = bits
+                written.add(r)
+            if not relative:
+                for r, name, up in ((d, "D0", s.half & 8), (a, "S0", s.half & 1)):
+                    v = m.regs[name].bits()
+                    if part:
+                        keep = rows[r][lane]
+                        v = (keep & 0xFFFF) | (v & 0xFFFF) << 16 if up else (keep & 0xFFFF0000) | v & 0xFFFF
+                    rows[r][lane] = v
+                    written.add(r)
+        outs = ["v%d:e=%s" % (r, "".join("%08x" % v for v in rows[r])) for r in sorted(written)]
         return self.head(exec_mask, code, ins) + " " + " ".join(outs)
 
     def source(self, i, lane):

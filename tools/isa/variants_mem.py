@@ -10,7 +10,7 @@ from variants import MODE_DEFAULT, NATIVE, Spec, dwords, reg
 FORMATS = {"DS": "ds", "GLOBAL": "global", "VGLOBAL": "global", "FLAT": "flat", "VFLAT": "flat", "MUBUF": "buffer",
            "VBUFFER": "buffer", "SMEM": "smem"}
 SKIP = re.compile(r"GWS|GS_REG|BVH|ORDERED|CONSUME|APPEND|_TR|LDS_|_LDS|PREFETCH|INV|WB|BLOCK|FORMAT|SWIZZLE|NOP|GL0|GL1|DCACHE|TIME|"
-                  r"ATC|PROBE|GET_|SENDMSG|CONDXCHG|SCRATCH|CSUB|SUB_CLAMP.*RTN_F|SHORT_D16_HI_X|MEMTIME|MEMREAL|DISCARD|_TFE|ADDTID")
+                  r"ATC|PROBE|GET_|SENDMSG|CONDXCHG|SCRATCH|SUB_CLAMP.*RTN_F|SHORT_D16_HI_X|MEMTIME|MEMREAL|DISCARD|_TFE|ADDTID")
 MEM_BYTES = 2048
 V_ADDR, V_DATA, V_DATA1, V_DST = 16, 24, 32, 8
 
@@ -230,7 +230,7 @@ def evaluate(family, manual, fp8, s, text, code, pools):
     if s.returns and dst_reg == V_DST:
         for d in range(s.n_dst):
             give(V_DST + d, 1, "u32", 4 + d % 2)
-    if re.search("CMPS", s.name) and not data_pool:
+    if re.search("CMPS", s.name):
         agree(s, memory, addresses, rows)
         ins = [x for x in ins if not re.match(r"v(24|25|26|27|32|33)@", x)]
         for r in sorted(rows):
