@@ -6,13 +6,14 @@
 #include <string.h>
 
 static const sim_board boards[] = {
-#define SIM_BOARD(key_, name_, target_, isa_, wave, cus, mps, simds, waves, vgprs, g32, g64, lds, lds_unit, lds_granule, mem,   \
-                  l2, mall, mhz, mem_mhz, bus, integrated_, managed_, concurrent, pageable_)                                    \
-    {.key = key_, .name = name_, .target = target_, .isa = SIM_##isa_, .wave_size = wave, .compute_units = cus,                 \
-     .multiprocessors = mps, .simds_cu = simds, .waves_simd_max = waves, .vgprs_simd = vgprs, .vgpr_granule_w32 = g32,          \
-     .vgpr_granule_w64 = g64, .lds_group_bytes = lds, .lds_unit_bytes = lds_unit, .lds_granule_bytes = lds_granule,             \
-     .memory_bytes = mem, .l2_bytes = l2, .mall_bytes = mall, .clock_khz = (mhz) * 1000u, .memory_clock_khz = (mem_mhz) * 1000u, \
-     .bus_bits = bus, .integrated = integrated_, .managed = managed_, .concurrent_managed = concurrent, .pageable = pageable_,  \
+#define SIM_BOARD(key_, name_, target_, isa_, wave, cus, mps, simds, waves, vgprs, g32, g64, lds, lds_unit, lds_granule, mem,  \
+                  l2, mall, mhz, mem_mhz, bus, integrated_, managed_, concurrent, pageable_)                                   \
+    {.key = key_, .name = name_, .target = target_, .isa = SIM_##isa_, .wave_size = wave, .compute_units = cus,                \
+     .multiprocessors = mps, .simds_cu = simds, .waves_simd_max = waves, .vgprs_simd = vgprs, .vgpr_granule_w32 = g32,         \
+     .vgpr_granule_w64 = g64, .lds_group_bytes = lds, .lds_unit_bytes = lds_unit, .lds_granule_bytes = lds_granule,            \
+     .memory_bytes = mem, .l2_bytes = l2, .mall_bytes = mall, .clock_khz = (mhz) * 1000u,       \
+     .memory_clock_khz = (mem_mhz) * 1000u, \
+     .bus_bits = bus, .integrated = integrated_, .managed = managed_, .concurrent_managed = concurrent, .pageable = pageable_, \
      .pci_bus = 3},
 #include "board/boards.def"
 #undef SIM_BOARD

@@ -27,7 +27,8 @@ hipError_t sim_capture_forbids(void) {
 hipError_t sim_capture_implicit(sim_device *dev) {
     hipError_t e = hipSuccess;
     for (sim_stream *s = dev->streams; s; s = s->next_of_device)
-        if (s->capture && !(s->flags & hipStreamNonBlocking)) e = sim_capture_invalidate(s->capture, hipErrorStreamCaptureImplicit);
+        if (s->capture && !(s->flags & hipStreamNonBlocking)) e = sim_capture_invalidate(s->capture,
+                                                                                         hipErrorStreamCaptureImplicit);
     return e;
 }
 

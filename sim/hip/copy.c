@@ -20,7 +20,8 @@ static bool kind_ok(hipMemcpyKind kind) { return (unsigned)kind <= hipMemcpyDefa
 /* A copy whose source and destination are both memory that HIP does not know is one from host to host. */
 static hipError_t check_kind(const void *dst, const void *src, hipMemcpyKind kind) {
     if (!kind_ok(kind)) return hipErrorInvalidMemcpyDirection;
-    if (kind != hipMemcpyHostToHost && kind != hipMemcpyDefault && !sim_is_known(dst) && !sim_is_known(src)) return hipErrorInvalidValue;
+    if (kind != hipMemcpyHostToHost && kind != hipMemcpyDefault && !sim_is_known(dst) &&
+        !sim_is_known(src)) return hipErrorInvalidValue;
     return hipSuccess;
 }
 
@@ -143,13 +144,16 @@ static size_t array_texel(hipArray_const_t a) {
 }
 
 /* The box of an array or a pitched pointer at pos; x counts elements of an array, bytes of a pointer. */
-static hipError_t box_of(hipArray_t array, hipPitchedPtr ptr, hipPos pos, size_t row, size_t rows, size_t slices, sim_box *out) {
+static hipError_t box_of(hipArray_t array, hipPitchedPtr ptr, hipPos pos, size_t row, size_t rows, size_t slices,
+                         sim_box *out) {
     if (array) {
         if (!sim_handle_is(array, SIM_H_ARRAY)) return hipErrorInvalidHandle;
         size_t texel = array_texel(array), pitch = (array->width * texel + 255) / 256 * 256;
         size_t height = array->height ? array->height : 1, depth = array->depth ? array->depth : 1;
-        if (pos.x * texel + row > array->width * texel || pos.y + rows > height || pos.z + slices > depth) return hipErrorInvalidValue;
-        *out = (sim_box){(uint8_t *)array->data + pos.z * pitch * height + pos.y * pitch + pos.x * texel, pitch, pitch * height};
+        if (pos.x * texel + row > array->width * texel || pos.y + rows > height ||
+            pos.z + slices > depth) return hipErrorInvalidValue;
+        *out = (sim_box){(uint8_t *)array->data + pos.z * pitch * height + pos.y * pitch + pos.x * texel, pitch,
+                         pitch * height};
         return hipSuccess;
     }
     if (!ptr.ptr) return hipErrorInvalidValue;
@@ -211,11 +215,13 @@ static hipError_t side_box(const side *s, size_t row, size_t rows, size_t slices
         return box_of(s->array, (hipPitchedPtr){NULL, 0, 0, 0}, (hipPos){s->x / texel, s->y, s->z}, row, rows, slices, out);
     }
     const void *p = host && s->host ? s->host : s->device ? s->device : s->host;
-    return box_of(NULL, (hipPitchedPtr){(void *)(uintptr_t)p, s->pitch ? s->pitch : s->x + row, row, s->height ? s->height : s->y + rows},
+    return box_of(NULL, (hipPitchedPtr){(void *)(uintptr_t)p, s->pitch ? s->pitch : s->x + row, row,
+                                        s->height ? s->height : s->y + rows},
                   (hipPos){s->x, s->y, s->z}, row, rows, slices, out);
 }
 
-static hipError_t copy_sides(const side *dst, const side *src, size_t row, size_t rows, size_t slices, hipStream_t stream, bool sync) {
+static hipError_t copy_sides(const side *dst, const side *src, size_t row, size_t rows, size_t slices, hipStream_t stream,
+                             bool sync) {
     if (!row || !rows || !slices) return hipSuccess;
     sim_box to, from;
     pthread_mutex_lock(&sim_hip.lock);
@@ -236,8 +242,10 @@ hipError_t sim_copy_param2d(const hip_Memcpy2D *p, hipStream_t stream, bool sync
 
 hipError_t sim_copy_param3d(const HIP_MEMCPY3D *p, hipStream_t stream, bool sync) {
     if (!p) return hipErrorInvalidValue;
-    side dst = {p->dstMemoryType, p->dstHost, p->dstDevice, p->dstArray, p->dstXInBytes, p->dstY, p->dstZ, p->dstPitch, p->dstHeight};
-    side src = {p->srcMemoryType, p->srcHost, p->srcDevice, p->srcArray, p->srcXInBytes, p->srcY, p->srcZ, p->srcPitch, p->srcHeight};
+    side dst = {p->dstMemoryType, p->dstHost, p->dstDevice, p->dstArray, p->dstXInBytes, p->dstY, p->dstZ, p->dstPitch,
+                p->dstHeight};
+    side src = {p->srcMemoryType, p->srcHost, p->srcDevice, p->srcArray, p->srcXInBytes, p->srcY, p->srcZ, p->srcPitch,
+                p->srcHeight};
     return copy_sides(&dst, &src, p->WidthInBytes, p->Height, p->Depth, stream, sync);
 }
 
@@ -247,7 +255,8 @@ static side array_side(hipArray_const_t a, size_t x, size_t y) {
                   (hipArray_t)(uintptr_t)a, x, y, 0, 0, 0};
 }
 static side pointer_side(const void *p, size_t pitch) {
-    return (side){sim_hip_at_least(6) ? hipMemoryTypeHost : (hipMemoryType)hipMemoryTypeHost_5, p, NULL, NULL, 0, 0, 0, pitch, 0};
+    return (side){sim_hip_at_least(6) ? hipMemoryTypeHost : (hipMemoryType)hipMemoryTypeHost_5, p, NULL, NULL, 0, 0, 0, pitch,
+                  0};
 }
 
 hipError_t sim_copy_to_array(hipArray_t dst, size_t x, size_t y, const void *src, size_t spitch, size_t width, size_t height,
@@ -293,7 +302,8 @@ hipError_t sim_copy_array_linear(hipArray_t array, size_t x, size_t y, void *lin
         if (x >= width) return hipErrorInvalidValue;
         size_t rows = x == 0 && n >= width ? n / width : 1, row = rows > 1 ? width : n < width - x ? n : width - x;
         side a = array_side(array, x, y), l = pointer_side(p, row);
-        hipError_t e = to_array ? copy_sides(&a, &l, row, rows, 1, stream, sync) : copy_sides(&l, &a, row, rows, 1, stream, sync);
+        hipError_t e = to_array ? copy_sides(&a, &l, row, rows, 1, stream, sync) : copy_sides(&l, &a, row, rows, 1, stream,
+                sync);
         if (e != hipSuccess) return e;
         p += row * rows, n -= row * rows, y += rows, x = 0;
     }
@@ -308,7 +318,8 @@ hipError_t sim_fill_make(void *dst, size_t pitch, uint32_t value, unsigned elem,
     if (!och_u64_mul(width, elem, &row) || (height > 1 && pitch < row)) return hipErrorInvalidValue;
     if (height == 1 && depth == 1) pitch = row;
     if (!slice_rows) slice_rows = height;
-    if (!och_u64_mul(slice_rows, depth - 1, &rows) || !och_u64_add(rows, height - 1, &rows) || !och_u64_mul(rows, pitch, &bytes) ||
+    if (!och_u64_mul(slice_rows, depth - 1, &rows) || !och_u64_add(rows, height - 1, &rows) || !och_u64_mul(rows, pitch,
+            &bytes) ||
         !och_u64_add(bytes, row, &bytes))
         return hipErrorInvalidValue;
     /* memory that HIP does not know is no destination */

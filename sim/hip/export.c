@@ -35,7 +35,8 @@ static hipError_t leave(call_needs needs, const char *name, hipError_t e) {
         t->last = e;
         if (e != hipSuccess && e != hipErrorNotReady) t->sticky = e;
     }
-    if (sim_hip.trace) fprintf(stderr, "ochre-sim: [%llu] %s -> %s\n", t ? (unsigned long long)t->id : 0, name, sim_hipGetErrorName(e));
+    if (sim_hip.trace) fprintf(stderr, "ochre-sim: [%llu] %s -> %s\n", t ? (unsigned long long)t->id : 0, name,
+                               sim_hipGetErrorName(e));
     return e;
 }
 
@@ -48,34 +49,34 @@ static void spt(int by) {
 /* A row may leave an argument of the call out. */
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 #define HIP_API(node, flags, name, params, args)                                                                               \
-    HIP_EXPORT hipError_t name params;                                                                                          \
-    hipError_t name params {                                                                                                    \
-        hipError_t sim_e = enter(NEEDS_##flags);                                                                                \
-        return leave(NEEDS_##flags, #name, sim_e == hipSuccess ? sim_##name args : sim_e);                                      \
+    HIP_EXPORT hipError_t name params;                                                                                         \
+    hipError_t name params {                                                                                                   \
+        hipError_t sim_e = enter(NEEDS_##flags);                                                                               \
+        return leave(NEEDS_##flags, #name, sim_e == hipSuccess ? sim_##name args : sim_e);                                     \
     }
 #define HIP_ALIAS(node, flags, name, body, params, args)                                                                       \
-    HIP_EXPORT hipError_t name params;                                                                                          \
-    hipError_t name params {                                                                                                    \
-        hipError_t sim_e = enter(NEEDS_##flags);                                                                                \
-        return leave(NEEDS_##flags, #name, sim_e == hipSuccess ? sim_##body args : sim_e);                                      \
+    HIP_EXPORT hipError_t name params;                                                                                         \
+    hipError_t name params {                                                                                                   \
+        hipError_t sim_e = enter(NEEDS_##flags);                                                                               \
+        return leave(NEEDS_##flags, #name, sim_e == hipSuccess ? sim_##body args : sim_e);                                     \
     }
 #define HIP_SPT(node, flags, name, body, params, args)                                                                         \
-    HIP_EXPORT hipError_t name params;                                                                                          \
-    hipError_t name params {                                                                                                    \
-        hipError_t sim_e = enter(NEEDS_##flags);                                                                                \
-        spt(1);                                                                                                                 \
-        if (sim_e == hipSuccess) sim_e = sim_##body args;                                                                       \
-        spt(-1);                                                                                                                \
-        return leave(NEEDS_##flags, #name, sim_e);                                                                              \
+    HIP_EXPORT hipError_t name params;                                                                                         \
+    hipError_t name params {                                                                                                   \
+        hipError_t sim_e = enter(NEEDS_##flags);                                                                               \
+        spt(1);                                                                                                                \
+        if (sim_e == hipSuccess) sim_e = sim_##body args;                                                                      \
+        spt(-1);                                                                                                               \
+        return leave(NEEDS_##flags, #name, sim_e);                                                                             \
     }
 #define HIP_RET(node, ret, name, params, args)                                                                                 \
-    HIP_EXPORT ret name params;                                                                                                 \
+    HIP_EXPORT ret name params;                                                                                                \
     ret name params { return sim_##name args; }
 #define HIP_VOID(node, name, params, args)                                                                                     \
-    HIP_EXPORT void name params;                                                                                                \
+    HIP_EXPORT void name params;                                                                                               \
     void name params { sim_##name args; }
 #define HIP_NOT(node, name, why)                                                                                               \
-    HIP_EXPORT hipError_t name(void);                                                                                           \
+    HIP_EXPORT hipError_t name(void);                                                                                          \
     hipError_t name(void) { return leave(NEEDS_P, #name, hipErrorNotSupported); }
 #include "hip/hip_syms.def"
 #undef HIP_API

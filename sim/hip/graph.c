@@ -255,7 +255,8 @@ static void drop_dep(struct hipGraphNode *n, const struct hipGraphNode *dep) {
     n->n_deps = k;
 }
 
-hipError_t sim_hipGraphAddDependencies(hipGraph_t graph, const hipGraphNode_t *from, const hipGraphNode_t *to, size_t numDependencies) {
+hipError_t sim_hipGraphAddDependencies(hipGraph_t graph, const hipGraphNode_t *from, const hipGraphNode_t *to,
+                                       size_t numDependencies) {
     if (numDependencies && (!from || !to)) return hipErrorInvalidValue;
     if (!open_graph(graph)) return done(hipErrorInvalidValue);
     for (size_t i = 0; i < numDependencies; i++) {
@@ -274,7 +275,8 @@ hipError_t sim_hipGraphRemoveDependencies(hipGraph_t graph, const hipGraphNode_t
     if (numDependencies && (!from || !to)) return hipErrorInvalidValue;
     if (!open_graph(graph)) return done(hipErrorInvalidValue);
     for (size_t i = 0; i < numDependencies; i++) {
-        if (!sim_graph_has(graph, from[i]) || !sim_graph_has(graph, to[i]) || !depends(to[i], from[i])) return done(hipErrorInvalidValue);
+        if (!sim_graph_has(graph, from[i]) || !sim_graph_has(graph, to[i]) ||
+            !depends(to[i], from[i])) return done(hipErrorInvalidValue);
         drop_dep(to[i], from[i]);
     }
     return done(hipSuccess);
@@ -326,7 +328,8 @@ hipError_t sim_hipGraphNodeGetType(hipGraphNode_t node, hipGraphNodeType *pType)
 
 hipError_t sim_hipGraphDebugDotPrint(hipGraph_t graph, const char *path, unsigned int flags) {
     (void)flags;
-    static const char *const names[] = {"empty", "kernel", "copy", "fill", "host", "callback", "event record", "event wait", "alloc",
+    static const char *const names[] = {"empty", "kernel", "copy", "fill", "host", "callback", "event record", "event wait",
+                                        "alloc",
                                         "free", "graph", "wait value", "write value"};
     if (!path) return hipErrorInvalidValue;
     if (!open_graph(graph)) return done(hipErrorInvalidValue);

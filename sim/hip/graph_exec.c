@@ -63,7 +63,8 @@ hipError_t sim_hipDeviceGetGraphMemAttribute(int device, hipGraphMemAttributeTyp
     uint64_t used = 0;
     for (sim_graph_mem *m = memories; m; m = m->next)
         if (m->dev == d && m->live) used += m->bytes;
-    *(uint64_t *)value = attr == hipGraphMemAttrUsedMemCurrent ? used : attr == hipGraphMemAttrReservedMemCurrent ? d->graph_bytes : d->graph_high;
+    *(uint64_t *)value = attr == hipGraphMemAttrUsedMemCurrent ? used : attr == hipGraphMemAttrReservedMemCurrent
+        ? d->graph_bytes : d->graph_high;
     return done(hipSuccess);
 }
 
@@ -71,7 +72,8 @@ hipError_t sim_hipDeviceSetGraphMemAttribute(int device, hipGraphMemAttributeTyp
     sim_device *d = sim_device_at(device);
     if (!d) return hipErrorInvalidDevice;
     /* high marks can be reset, nothing else */
-    if (!value || (attr != hipGraphMemAttrUsedMemHigh && attr != hipGraphMemAttrReservedMemHigh) || *(uint64_t *)value) return hipErrorInvalidValue;
+    if (!value || (attr != hipGraphMemAttrUsedMemHigh && attr != hipGraphMemAttrReservedMemHigh) ||
+        *(uint64_t *)value) return hipErrorInvalidValue;
     pthread_mutex_lock(&sim_hip.lock);
     d->graph_high = d->graph_bytes;
     return done(hipSuccess);
@@ -104,7 +106,8 @@ hipError_t sim_graph_instantiate(hipGraphExec_t *out, hipGraph_t graph, hipGraph
     return done(e);
 }
 
-hipError_t sim_hipGraphInstantiateWithParams(hipGraphExec_t *pGraphExec, hipGraph_t graph, hipGraphInstantiateParams *instantiateParams) {
+hipError_t sim_hipGraphInstantiateWithParams(hipGraphExec_t *pGraphExec, hipGraph_t graph,
+                                             hipGraphInstantiateParams *instantiateParams) {
     if (!instantiateParams) return hipErrorInvalidValue;
     hipError_t e = sim_graph_instantiate(pGraphExec, graph, &instantiateParams->errNode_out, NULL, 0, instantiateParams->flags);
     instantiateParams->result_out = e == hipSuccess ? 0 : 1;
@@ -135,7 +138,8 @@ static hipGraphNode_t image_of(hipGraphExec_t x, hipGraphNode_t node) {
     return NULL;
 }
 
-static bool can_be_disabled(const sim_op *op) { return op->kind == SIM_OP_KERNEL || op->kind == SIM_OP_COPY || op->kind == SIM_OP_FILL; }
+static bool can_be_disabled(const sim_op *op) { return op->kind == SIM_OP_KERNEL || op->kind == SIM_OP_COPY ||
+                                               op->kind == SIM_OP_FILL; }
 
 hipError_t sim_hipGraphNodeSetEnabled(hipGraphExec_t hGraphExec, hipGraphNode_t hNode, unsigned int isEnabled) {
     pthread_mutex_lock(&sim_hip.lock);
@@ -161,7 +165,8 @@ static hipGraphExecUpdateResult compare(const struct hipGraphNode *old, const st
     if (a->kind == SIM_OP_KERNEL && a->u.kernel.f->module->dev != b->u.kernel.f->module->dev)
         return hipGraphExecUpdateErrorUnsupportedFunctionChange;
     if (a->kind == SIM_OP_COPY && a->u.copy.kind != b->u.copy.kind) return hipGraphExecUpdateErrorParametersChanged;
-    if ((a->kind == SIM_OP_ALLOC || a->kind == SIM_OP_FREE) && a->u.memory.mem != b->u.memory.mem) return hipGraphExecUpdateErrorNotSupported;
+    if ((a->kind == SIM_OP_ALLOC || a->kind == SIM_OP_FREE) && a->u.memory.mem != b->u.memory.mem)
+        return hipGraphExecUpdateErrorNotSupported;
     return hipGraphExecUpdateSuccess;
 }
 
@@ -176,7 +181,8 @@ hipError_t sim_hipGraphExecUpdate(hipGraphExec_t hGraphExec, hipGraph_t hGraph, 
     hipError_t e = sim_graph_copy(hGraph, &now); /* in order, as the instantiated one is */
     if (e != hipSuccess) return done(e);
     struct ihipGraph *old = hGraphExec->graph;
-    hipGraphExecUpdateResult r = now->n_nodes == old->n_nodes ? hipGraphExecUpdateSuccess : hipGraphExecUpdateErrorTopologyChanged;
+    hipGraphExecUpdateResult r = now->n_nodes == old->n_nodes ? hipGraphExecUpdateSuccess
+        : hipGraphExecUpdateErrorTopologyChanged;
     for (size_t i = 0; r == hipGraphExecUpdateSuccess && i < now->n_nodes; i++) {
         const struct hipGraphNode *a = old->nodes[i], *b = now->nodes[i];
         r = compare(a, b);
@@ -206,7 +212,8 @@ hipError_t sim_hipGraphExecUpdate(hipGraphExec_t hGraphExec, hipGraph_t hGraph, 
 /* ---- launch ---- */
 static size_t count_steps(const struct ihipGraph *g) {
     size_t n = 0;
-    for (size_t i = 0; i < g->n_nodes; i++) n += g->nodes[i]->op->kind == SIM_OP_GRAPH ? count_steps(g->nodes[i]->op->u.child.graph) : 1;
+    for (size_t i = 0; i < g->n_nodes; i++) n += g->nodes[i]->op->kind == SIM_OP_GRAPH
+        ? count_steps(g->nodes[i]->op->u.child.graph) : 1;
     return n;
 }
 

@@ -95,18 +95,21 @@ static hipError_t set_kernel(hipGraphExec_t exec, hipGraphNode_t node, const hip
 hipError_t sim_hipGraphKernelNodeSetParams(hipGraphNode_t node, const hipKernelNodeParams *pNodeParams) {
     return set_kernel(NULL, node, pNodeParams);
 }
-hipError_t sim_hipGraphExecKernelNodeSetParams(hipGraphExec_t hGraphExec, hipGraphNode_t node, const hipKernelNodeParams *pNodeParams) {
+hipError_t sim_hipGraphExecKernelNodeSetParams(hipGraphExec_t hGraphExec, hipGraphNode_t node,
+                                               const hipKernelNodeParams *pNodeParams) {
     return hGraphExec ? set_kernel(hGraphExec, node, pNodeParams) : hipErrorInvalidValue;
 }
 
-hipError_t sim_hipGraphKernelNodeSetAttribute(hipGraphNode_t hNode, hipLaunchAttributeID attr, const hipLaunchAttributeValue *value) {
+hipError_t sim_hipGraphKernelNodeSetAttribute(hipGraphNode_t hNode, hipLaunchAttributeID attr,
+                                              const hipLaunchAttributeValue *value) {
     if (!value) return hipErrorInvalidValue;
     sim_op *op;
     hipError_t e = op_of(hNode, SIM_OP_KERNEL, &op);
     if (e != hipSuccess) return e;
     pthread_mutex_lock(&sim_hip.lock);
     if (attr == hipLaunchAttributePriority) hNode->priority = value->priority;
-    else if (attr == hipLaunchAttributeCooperative) e = value->cooperative == op->u.kernel.launch.cooperative ? hipSuccess : hipErrorNotSupported;
+    else if (attr == hipLaunchAttributeCooperative) e = value->cooperative == op->u.kernel.launch.cooperative ? hipSuccess
+        : hipErrorNotSupported;
     else e = attr == hipLaunchAttributeAccessPolicyWindow ? hipSuccess : hipErrorInvalidValue;
     sim_op_unref(op);
     return done(e);
@@ -177,7 +180,8 @@ hipError_t sim_hipGraphExecMemcpyNodeSetParams(hipGraphExec_t hGraphExec, hipGra
     hipError_t e = hGraphExec ? sim_copy3d_make(pNodeParams, &op) : hipErrorInvalidValue;
     return set_copy(hGraphExec, node, e, op);
 }
-hipError_t sim_hipGraphMemcpyNodeSetParams1D(hipGraphNode_t node, void *dst, const void *src, size_t count, hipMemcpyKind kind) {
+hipError_t sim_hipGraphMemcpyNodeSetParams1D(hipGraphNode_t node, void *dst, const void *src, size_t count,
+                                             hipMemcpyKind kind) {
     sim_op *op = NULL;
     hipError_t e = count ? sim_copy_make(dst, src, count, kind, &op) : hipErrorInvalidValue;
     return set_copy(NULL, node, e, op);
@@ -189,7 +193,8 @@ hipError_t sim_hipGraphExecMemcpyNodeSetParams1D(hipGraphExec_t hGraphExec, hipG
     return set_copy(hGraphExec, node, e, op);
 }
 
-static hipError_t symbol_op(const void *symbol, void *other, size_t count, size_t offset, hipMemcpyKind kind, bool to, sim_op **out) {
+static hipError_t symbol_op(const void *symbol, void *other, size_t count, size_t offset, hipMemcpyKind kind, bool to,
+                            sim_op **out) {
     uint64_t addr;
     size_t bytes;
     hipError_t e = sim_host_variable(symbol, &addr, &bytes);
@@ -210,8 +215,10 @@ hipError_t sim_hipGraphAddMemcpyNodeToSymbol(hipGraphNode_t *pGraphNode, hipGrap
     hipError_t e = symbol_op(symbol, (void *)(uintptr_t)src, count, offset, kind, true, &op);
     return e == hipSuccess ? add(pGraphNode, graph, pDependencies, numDependencies, op) : e;
 }
-hipError_t sim_hipGraphAddMemcpyNodeFromSymbol(hipGraphNode_t *pGraphNode, hipGraph_t graph, const hipGraphNode_t *pDependencies,
-                                               size_t numDependencies, void *dst, const void *symbol, size_t count, size_t offset,
+hipError_t sim_hipGraphAddMemcpyNodeFromSymbol(hipGraphNode_t *pGraphNode, hipGraph_t graph,
+                                               const hipGraphNode_t *pDependencies,
+                                               size_t numDependencies, void *dst, const void *symbol, size_t count,
+                                                   size_t offset,
                                                hipMemcpyKind kind) {
     sim_op *op;
     hipError_t e = symbol_op(symbol, dst, count, offset, kind, false, &op);
@@ -223,7 +230,8 @@ hipError_t sim_hipGraphMemcpyNodeSetParamsToSymbol(hipGraphNode_t node, const vo
     hipError_t e = symbol_op(symbol, (void *)(uintptr_t)src, count, offset, kind, true, &op);
     return set_copy(NULL, node, e, op);
 }
-hipError_t sim_hipGraphMemcpyNodeSetParamsFromSymbol(hipGraphNode_t node, void *dst, const void *symbol, size_t count, size_t offset,
+hipError_t sim_hipGraphMemcpyNodeSetParamsFromSymbol(hipGraphNode_t node, void *dst, const void *symbol, size_t count,
+                                                     size_t offset,
                                                      hipMemcpyKind kind) {
     sim_op *op = NULL;
     hipError_t e = symbol_op(symbol, dst, count, offset, kind, false, &op);
@@ -232,7 +240,8 @@ hipError_t sim_hipGraphMemcpyNodeSetParamsFromSymbol(hipGraphNode_t node, void *
 hipError_t sim_hipGraphExecMemcpyNodeSetParamsToSymbol(hipGraphExec_t hGraphExec, hipGraphNode_t node, const void *symbol,
                                                        const void *src, size_t count, size_t offset, hipMemcpyKind kind) {
     sim_op *op = NULL;
-    hipError_t e = hGraphExec ? symbol_op(symbol, (void *)(uintptr_t)src, count, offset, kind, true, &op) : hipErrorInvalidValue;
+    hipError_t e = hGraphExec ? symbol_op(symbol, (void *)(uintptr_t)src, count, offset, kind, true,
+                                          &op) : hipErrorInvalidValue;
     return set_copy(hGraphExec, node, e, op);
 }
 hipError_t sim_hipGraphExecMemcpyNodeSetParamsFromSymbol(hipGraphExec_t hGraphExec, hipGraphNode_t node, void *dst,
@@ -271,7 +280,8 @@ hipError_t sim_hipGraphMemsetNodeGetParams(hipGraphNode_t node, hipMemsetParams 
     hipError_t e = op_of(node, SIM_OP_FILL, &op);
     if (e != hipSuccess) return e;
     if (sim_hip_at_least(7)) {
-        hipMemsetParams_7 n = {op->u.fill.dst, op->u.fill.pitch, op->u.fill.value, op->u.fill.elem, op->u.fill.width, op->u.fill.height};
+        hipMemsetParams_7 n = {op->u.fill.dst, op->u.fill.pitch, op->u.fill.value, op->u.fill.elem, op->u.fill.width,
+                               op->u.fill.height};
         memcpy(pNodeParams, &n, sizeof n);
     } else
         *pNodeParams = (hipMemsetParams){op->u.fill.dst, op->u.fill.elem, op->u.fill.height, op->u.fill.pitch, op->u.fill.value,
@@ -288,7 +298,8 @@ static hipError_t set_fill(hipGraphExec_t exec, hipGraphNode_t node, const hipMe
 hipError_t sim_hipGraphMemsetNodeSetParams(hipGraphNode_t node, const hipMemsetParams *pNodeParams) {
     return set_fill(NULL, node, pNodeParams);
 }
-hipError_t sim_hipGraphExecMemsetNodeSetParams(hipGraphExec_t hGraphExec, hipGraphNode_t node, const hipMemsetParams *pNodeParams) {
+hipError_t sim_hipGraphExecMemsetNodeSetParams(hipGraphExec_t hGraphExec, hipGraphNode_t node,
+                                               const hipMemsetParams *pNodeParams) {
     return hGraphExec ? set_fill(hGraphExec, node, pNodeParams) : hipErrorInvalidValue;
 }
 
@@ -324,7 +335,8 @@ static hipError_t set_host(hipGraphExec_t exec, hipGraphNode_t node, const hipHo
 hipError_t sim_hipGraphHostNodeSetParams(hipGraphNode_t node, const hipHostNodeParams *pNodeParams) {
     return set_host(NULL, node, pNodeParams);
 }
-hipError_t sim_hipGraphExecHostNodeSetParams(hipGraphExec_t hGraphExec, hipGraphNode_t node, const hipHostNodeParams *pNodeParams) {
+hipError_t sim_hipGraphExecHostNodeSetParams(hipGraphExec_t hGraphExec, hipGraphNode_t node,
+                                             const hipHostNodeParams *pNodeParams) {
     return hGraphExec ? set_host(hGraphExec, node, pNodeParams) : hipErrorInvalidValue;
 }
 
@@ -339,7 +351,8 @@ static hipError_t child_op(hipGraph_t child, const struct ihipGraph *parent, sim
     sim_op *op = sim_op_new(SIM_OP_GRAPH);
     if (!op) return hipErrorOutOfMemory;
     pthread_mutex_lock(&sim_hip.lock);
-    hipError_t e = sim_handle_is(child, SIM_H_GRAPH) && child != parent ? sim_graph_copy(child, &op->u.child.graph) : hipErrorInvalidValue;
+    hipError_t e = sim_handle_is(child, SIM_H_GRAPH) && child != parent ? sim_graph_copy(child, &op->u.child.graph)
+        : hipErrorInvalidValue;
     if (e != hipSuccess) {
         op->u.child.graph = NULL;
         sim_op_unref(op);
@@ -437,7 +450,8 @@ hipError_t sim_hipGraphExecEventWaitNodeSetEvent(hipGraphExec_t hGraphExec, hipG
 /* ---- memory ---- */
 hipError_t sim_hipGraphAddMemAllocNode(hipGraphNode_t *pGraphNode, hipGraph_t graph, const hipGraphNode_t *pDependencies,
                                        size_t numDependencies, hipMemAllocNodeParams *pNodeParams) {
-    if (!pNodeParams || !pNodeParams->bytesize || pNodeParams->poolProps.allocType != hipMemAllocationTypePinned) return hipErrorInvalidValue;
+    if (!pNodeParams || !pNodeParams->bytesize || pNodeParams->poolProps.allocType != hipMemAllocationTypePinned)
+        return hipErrorInvalidValue;
     sim_device *d = sim_device_at(pNodeParams->poolProps.location.id);
     if (pNodeParams->poolProps.location.type != hipMemLocationTypeDevice || !d) return hipErrorInvalidValue;
     sim_graph_mem *m;

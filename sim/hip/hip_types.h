@@ -165,7 +165,8 @@ typedef unsigned hipDeviceArch_t; /* bit fields; bit i is feature i of HIP's lis
 typedef struct hipDeviceProp_tR0000 {
     char name[256];
     size_t totalGlobalMem, sharedMemPerBlock;
-    int regsPerBlock, warpSize, maxThreadsPerBlock, maxThreadsDim[3], maxGridSize[3], clockRate, memoryClockRate, memoryBusWidth;
+    int regsPerBlock, warpSize, maxThreadsPerBlock, maxThreadsDim[3], maxGridSize[3], clockRate, memoryClockRate,
+        memoryBusWidth;
     size_t totalConstMem;
     int major, minor, multiProcessorCount, l2CacheSize, maxThreadsPerMultiProcessor, computeMode, clockInstructionRate;
     hipDeviceArch_t arch;

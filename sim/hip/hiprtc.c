@@ -85,7 +85,8 @@ static void program_free(struct _hiprtcProgram *p) {
     och_free(p);
 }
 
-hiprtcResult sim_hiprtcCreateProgram(hiprtcProgram *prog, const char *src, const char *name, int numHeaders, const char **headers,
+hiprtcResult sim_hiprtcCreateProgram(hiprtcProgram *prog, const char *src, const char *name, int numHeaders,
+                                     const char **headers,
                                      const char **includeNames) {
     if (!prog) return HIPRTC_ERROR_INVALID_PROGRAM;
     if (!src || numHeaders < 0 || (numHeaders && (!headers || !includeNames))) return HIPRTC_ERROR_INVALID_INPUT;
@@ -228,13 +229,14 @@ static const char prelude[] =
     "#define __HIPCC_RTC__ 1\n"
     "typedef __SIZE_TYPE__ size_t;\n"
     "typedef signed char int8_t; typedef short int16_t; typedef int int32_t; typedef long int64_t;\n"
-    "typedef unsigned char uint8_t; typedef unsigned short uint16_t; typedef unsigned int uint32_t; typedef unsigned long uint64_t;\n"
+    "typedef unsigned char uint8_t; typedef unsigned short uint16_t; typedef unsigned int uint32_t; "
+    "typedef unsigned long uint64_t;\n"
     "struct dim3 { unsigned x, y, z; };\n"
     "#define OCHRE_COORDINATE(name, xx, yy, zz) struct __ochre_##name { \\\n"
     "  __declspec(property(get = gx)) unsigned x; __declspec(property(get = gy)) unsigned y; __declspec(property(get = gz)) "
     "unsigned z; \\\n"
-    "  __device__ static unsigned gx() { return xx; } __device__ static unsigned gy() { return yy; } __device__ static unsigned "
-    "gz() { return zz; } }; static const __device__ __ochre_##name name{};\n"
+    "  __device__ static unsigned gx() { return xx; } __device__ static unsigned gy() { return yy; } __device__ static "
+    "unsigned gz() { return zz; } }; static const __device__ __ochre_##name name{};\n"
     "#define OCHRE_GRID(d) (__builtin_amdgcn_grid_size_##d() / __builtin_amdgcn_workgroup_size_##d())\n"
     "OCHRE_COORDINATE(threadIdx, __builtin_amdgcn_workitem_id_x(), __builtin_amdgcn_workitem_id_y(), "
     "__builtin_amdgcn_workitem_id_z())\n"
@@ -245,8 +247,8 @@ static const char prelude[] =
     "OCHRE_COORDINATE(gridDim, OCHRE_GRID(x), OCHRE_GRID(y), OCHRE_GRID(z))\n"
     "static inline __device__ void __syncthreads() { __builtin_amdgcn_fence(__ATOMIC_RELEASE, \"workgroup\"); "
     "__builtin_amdgcn_s_barrier(); __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, \"workgroup\"); }\n"
-    "template <class T> static inline __device__ T atomicAdd(T *p, T v) { return __hip_atomic_fetch_add(p, v, __ATOMIC_RELAXED, "
-    "__HIP_MEMORY_SCOPE_AGENT); }\n";
+    "template <class T> static inline __device__ T atomicAdd(T *p, T v) { return __hip_atomic_fetch_add(p, v, "
+    "__ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT); }\n";
 
 /* Options of NVRTC's and hipRTC's own spelling become clang's, or nothing. */
 static void add_option(const char **argv, size_t *n, const char *o, bool *has_arch) {
@@ -267,7 +269,8 @@ static void add_option(const char **argv, size_t *n, const char *o, bool *has_ar
 static void name_tail(const struct _hiprtcProgram *p, och_strbuf *b) {
     for (size_t i = 0; i < p->n_names; i++)
         och_strbuf_printf(b,
-                          "\nextern \"C\" __attribute__((device)) __attribute__((used)) const void * __ochre_name_%zu = (const void *)(%s);\n",
+                          "\nextern \"C\" __attribute__((device)) __attribute__((used)) const void *__ochre_name_%zu = "
+                          "(const void *)(%s);\n",
                           i, p->names[i].expression);
 }
 
@@ -333,7 +336,8 @@ static hiprtcResult compile_in(struct _hiprtcProgram *p, const char *dir, int n_
     size_t n = 0;
     bool has_arch = false;
     argv[n++] = och_strbuf_str(&clang);
-    static const char *const fixed[] = {"-x", "hip", "--offload-device-only", "--no-gpu-bundle-output", "-nogpulib", "-nogpuinc",
+    static const char *const fixed[] = {"-x", "hip", "--offload-device-only", "--no-gpu-bundle-output", "-nogpulib",
+                                        "-nogpuinc",
                                         "-O3", "-std=c++17", "-fdeclspec", "-mcode-object-version=5",
                                         "-Wno-unused-command-line-argument", "-include"};
     for (size_t i = 0; i < OCH_COUNT(fixed); i++) argv[n++] = fixed[i];

@@ -11,7 +11,12 @@
 #include <string.h>
 #include <time.h>
 
-enum { N_PACKETS = 16384 /* more than waves that any board holds at once */, SERVICE_PRINTF = 2, SERVICE_DEVMEM = 3, SLAB_ALIGN = 2 << 20 };
+enum {
+    N_PACKETS = 16384, /* more than waves that any board holds at once */
+    SERVICE_PRINTF = 2,
+    SERVICE_DEVMEM = 3,
+    SLAB_ALIGN = 2 << 20
+};
 
 typedef struct packet_header {
     uint64_t next, lanes;
@@ -29,7 +34,8 @@ typedef struct hsa_signal {
     uint64_t mailbox;
     uint32_t event_id, pad[9];
 } hsa_signal;
-_Static_assert(sizeof(packet_header) == 24 && sizeof(call_buffer) == 48 && sizeof(hsa_signal) == 64, "the device libraries' layouts");
+_Static_assert(sizeof(packet_header) == 24 && sizeof(call_buffer) == 48 && sizeof(hsa_signal) == 64,
+               "the device libraries' layouts");
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t wake = PTHREAD_COND_INITIALIZER;
@@ -42,7 +48,8 @@ static hipError_t buffer_new(sim_device *d, uint64_t *out) {
     uint64_t bytes = payloads + (uint64_t)N_PACKETS * 4096, addr;
     och_err err;
     och_err_clear(&err);
-    if (sim_space_alloc(sim_hip.space, bytes, 4096, SIM_MEM_PINNED, d->ordinal, true, &addr, &err) != OCH_OK) return hipErrorOutOfMemory;
+    if (sim_space_alloc(sim_hip.space, bytes, 4096, SIM_MEM_PINNED, d->ordinal, true, &addr, &err) != OCH_OK)
+        return hipErrorOutOfMemory;
     uint8_t *host = sim_space_host(sim_hip.space, addr, bytes);
     if (!host) return hipErrorOutOfMemory;
     call_buffer *b = (call_buffer *)host;
@@ -200,7 +207,8 @@ static hipError_t heap_buffer(sim_device *d, uint64_t *out) {
         och_err err;
         och_err_clear(&err);
         uint64_t addr;
-        if (sim_space_alloc(sim_hip.space, HEAP_BYTES, 4096, SIM_MEM_PINNED, d->ordinal, true, &addr, &err) != OCH_OK) return hipErrorOutOfMemory;
+        if (sim_space_alloc(sim_hip.space, HEAP_BYTES, 4096, SIM_MEM_PINNED, d->ordinal, true, &addr, &err) != OCH_OK)
+            return hipErrorOutOfMemory;
         void *host = sim_space_host(sim_hip.space, addr, HEAP_BYTES);
         if (!host) return hipErrorOutOfMemory;
         memset(host, 0, HEAP_BYTES);

@@ -78,7 +78,8 @@ static hipError_t fill_op(const sim_launch_request *r, sim_op *op) {
     for (size_t i = 0; i < n_explicit; i++) op->u.kernel.params[i] = op->u.kernel.kernarg + info->args[i].offset;
     och_err err;
     och_err_clear(&err);
-    och_status st = sim_module_fill_args(f->module->mod, f->kernel, l, &hidden, params, packed, packed_bytes, op->u.kernel.kernarg, &err);
+    och_status st = sim_module_fill_args(f->module->mod, f->kernel, l, &hidden, params, packed, packed_bytes,
+                                         op->u.kernel.kernarg, &err);
     if (st == OCH_OK) return hipSuccess;
     och_log(OCH_LOG_ERROR, "%s", err.message);
     return st == OCH_NOMEM ? hipErrorOutOfMemory : hipErrorInvalidValue;
@@ -91,7 +92,8 @@ hipError_t sim_launch_make(const sim_launch_request *r, sim_op **out) {
     if (!op) return hipErrorOutOfMemory;
     e = fill_op(r, op);
     pthread_mutex_lock(&sim_hip.lock);
-    if (e == hipSuccess && ((r->start && !sim_handle_is(r->start, SIM_H_EVENT)) || (r->stop && !sim_handle_is(r->stop, SIM_H_EVENT))))
+    if (e == hipSuccess && ((r->start && !sim_handle_is(r->start, SIM_H_EVENT)) ||
+                            (r->stop && !sim_handle_is(r->stop, SIM_H_EVENT))))
         e = hipErrorInvalidHandle;
     if (e != hipSuccess) sim_op_unref(op);
     else {
@@ -146,7 +148,8 @@ hipError_t sim_hipModuleLaunchCooperativeKernel(hipFunction_t f, unsigned int gr
 
 hipError_t sim_hipExtModuleLaunchKernel(hipFunction_t f, uint32_t globalWorkSizeX, uint32_t globalWorkSizeY,
                                         uint32_t globalWorkSizeZ, uint32_t localWorkSizeX, uint32_t localWorkSizeY,
-                                        uint32_t localWorkSizeZ, size_t sharedMemBytes, hipStream_t hStream, void **kernelParams,
+                                        uint32_t localWorkSizeZ, size_t sharedMemBytes, hipStream_t hStream,
+                                            void **kernelParams,
                                         void **extra, hipEvent_t startEvent, hipEvent_t stopEvent, uint32_t flags) {
     (void)flags; /* any-order launches run in order here */
     sim_launch_request r = {.grid = {globalWorkSizeX, globalWorkSizeY, globalWorkSizeZ}, .in_items = true,
@@ -156,10 +159,13 @@ hipError_t sim_hipExtModuleLaunchKernel(hipFunction_t f, uint32_t globalWorkSize
     return e == hipSuccess ? sim_launch_submit(&r, hStream) : e;
 }
 
-static hipError_t launch_host(const void *host, dim3 grid, dim3 block, void **args, size_t lds, hipStream_t stream, bool cooperative,
+static hipError_t launch_host(const void *host, dim3 grid, dim3 block, void **args, size_t lds, hipStream_t stream,
+                              bool cooperative,
                               hipEvent_t start, hipEvent_t stop) {
-    sim_launch_request r = {.host = (void *)(uintptr_t)host, .grid = {grid.x, grid.y, grid.z}, .block = {block.x, block.y, block.z},
-                            .lds_bytes = lds, .params = args, .cooperative = cooperative, .multigrid = cooperative, .start = start,
+    sim_launch_request r = {.host = (void *)(uintptr_t)host, .grid = {grid.x, grid.y, grid.z}, .block = {block.x, block.y,
+            block.z},
+                            .lds_bytes = lds, .params = args, .cooperative = cooperative, .multigrid = cooperative,
+                                .start = start,
                             .stop = stop};
     hipError_t e = sim_function_any(host, &r.f);
     return e == hipSuccess ? sim_launch_submit(&r, stream) : e;
@@ -170,7 +176,8 @@ hipError_t sim_hipLaunchKernel(const void *function_address, dim3 numBlocks, dim
     return launch_host(function_address, numBlocks, dimBlocks, args, sharedMemBytes, stream, false, NULL, NULL);
 }
 
-hipError_t sim_hipExtLaunchKernel(const void *function_address, dim3 numBlocks, dim3 dimBlocks, void **args, size_t sharedMemBytes,
+hipError_t sim_hipExtLaunchKernel(const void *function_address, dim3 numBlocks, dim3 dimBlocks, void **args,
+                                  size_t sharedMemBytes,
                                   hipStream_t stream, hipEvent_t startEvent, hipEvent_t stopEvent, int flags) {
     (void)flags;
     return launch_host(function_address, numBlocks, dimBlocks, args, sharedMemBytes, stream, false, startEvent, stopEvent);

@@ -63,7 +63,7 @@ hipError_t sim_hipLibraryLoadData(hipLibrary_t *library, const void *code, hipJi
                                   unsigned int numLibraryOptions) {
     (void)jitOptions, (void)jitOptionsValues, (void)libraryOptionValues;
     if (!library || !code || numJitOptions || (numLibraryOptions && !libraryOptions)) return hipErrorInvalidValue;
-    /* an image carries no length: the entries of its bundle tell where it ends, and are copied when it is loaded, which is now */
+    /* an image carries no length: its bundle tells where it ends; it is copied when it is loaded, which is now */
     hipError_t e = library_new((void *)(uintptr_t)code, 0, library);
     if (e != hipSuccess) return e;
     hipModule_t m;
@@ -74,7 +74,8 @@ hipError_t sim_hipLibraryLoadData(hipLibrary_t *library, const void *code, hipJi
     return e;
 }
 
-hipError_t sim_hipLibraryLoadFromFile(hipLibrary_t *library, const char *fileName, hipJitOption *jitOptions, void **jitOptionsValues,
+hipError_t sim_hipLibraryLoadFromFile(hipLibrary_t *library, const char *fileName, hipJitOption *jitOptions,
+                                      void **jitOptionsValues,
                                       unsigned int numJitOptions, hipLibraryOption *libraryOptions, void **libraryOptionValues,
                                       unsigned int numLibraryOptions) {
     (void)jitOptions, (void)jitOptionsValues, (void)libraryOptionValues;

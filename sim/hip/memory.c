@@ -150,7 +150,8 @@ static hipError_t free_of(void *ptr, bool host) {
     if (!ptr) return hipSuccess;
     sim_range r;
     sim_alloc *a;
-    if (!sim_memory_find(ptr, &r, &a) || r.lo != (uint64_t)(uintptr_t)ptr || !a || a->registered || (host && r.kind == SIM_MEM_DEVICE))
+    if (!sim_memory_find(ptr, &r, &a) || r.lo != (uint64_t)(uintptr_t)ptr || !a || a->registered ||
+        (host && r.kind == SIM_MEM_DEVICE))
         return hipErrorInvalidValue;
     pthread_mutex_lock(&sim_hip.lock);
     sim_graph_mem *m = a->graph ? sim_graph_mem_find(r.lo) : NULL;
@@ -174,7 +175,8 @@ hipError_t sim_hipHostFree(void *ptr) { return free_of(ptr, true); }
 hipError_t sim_hipHostMalloc(void **ptr, size_t size, unsigned int flags) {
     const unsigned known = hipHostMallocPortable | hipHostMallocMapped | hipHostMallocWriteCombined | hipHostMallocUncached |
                            hipHostMallocNumaUser | hipHostMallocCoherent | hipHostMallocNonCoherent;
-    if ((flags & ~known) || ((flags & hipHostMallocCoherent) && (flags & hipHostMallocNonCoherent))) return hipErrorInvalidValue;
+    if ((flags & ~known) || ((flags & hipHostMallocCoherent) && (flags & hipHostMallocNonCoherent)))
+        return hipErrorInvalidValue;
     return malloc_kind(ptr, size, SIM_MEM_PINNED, flags);
 }
 
@@ -209,7 +211,8 @@ hipError_t sim_hipHostGetDevicePointer(void **devPtr, void *hstPtr, unsigned int
 hipError_t sim_hipHostGetFlags(unsigned int *flagsPtr, void *hostPtr) {
     sim_range r;
     sim_alloc *a;
-    if (!flagsPtr || !hostPtr || !sim_memory_find(hostPtr, &r, &a) || !a || r.kind == SIM_MEM_DEVICE) return hipErrorInvalidValue;
+    if (!flagsPtr || !hostPtr || !sim_memory_find(hostPtr, &r, &a) || !a ||
+        r.kind == SIM_MEM_DEVICE) return hipErrorInvalidValue;
     *flagsPtr = a->flags;
     return hipSuccess;
 }

@@ -50,7 +50,8 @@ static hipError_t launch_all(const hipFunctionLaunchParams *list, unsigned n, un
     grids_info *info = (grids_info *)(uintptr_t)(shared + 64);
     for (unsigned i = 0; cooperative && i < n; i++) {
         info[i] = (grids_info){shared, i, n, items, 0};
-        items += (uint64_t)list[i].gridDimX * list[i].gridDimY * list[i].gridDimZ * list[i].blockDimX * list[i].blockDimY * list[i].blockDimZ;
+        const hipFunctionLaunchParams *p = &list[i];
+        items += (uint64_t)p->gridDimX * p->gridDimY * p->gridDimZ * p->blockDimX * p->blockDimY * p->blockDimZ;
     }
     for (unsigned i = 0; cooperative && i < n; i++) info[i].items = items;
     if (!(flags & hipCooperativeLaunchMultiDeviceNoPreSync)) e = join_streams(list, n);

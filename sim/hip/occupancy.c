@@ -1,7 +1,8 @@
 /* How many workgroups a multiprocessor holds: waves, registers and LDS each set a bound. Granules are the board's. */
 #include "hip/launch.h"
 
-static uint32_t granule(const sim_kernel *k, const sim_board *b) { return k->wave_size == 32 ? b->vgpr_granule_w32 : b->vgpr_granule_w64; }
+static uint32_t granule(const sim_kernel *k, const sim_board *b) { return k->wave_size == 32 ? b->vgpr_granule_w32
+                                                                  : b->vgpr_granule_w64; }
 
 int sim_blocks_mp(hipFunction_t f, unsigned threads, size_t dynamic_lds) {
     const sim_kernel *k = f->kernel;

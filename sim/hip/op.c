@@ -109,7 +109,8 @@ static hipError_t run_kernel(const sim_op *op, sim_stream *s) {
     const sim_kernel *k = launch.kernel;
     aql_packet packet = {.header = 2 /* kernel dispatch */, .setup = 3,
                          .group = {(uint16_t)launch.block[0], (uint16_t)launch.block[1], (uint16_t)launch.block[2]},
-                         .grid = {(uint32_t)launch.grid_items[0], (uint32_t)launch.grid_items[1], (uint32_t)launch.grid_items[2]},
+                         .grid = {(uint32_t)launch.grid_items[0], (uint32_t)launch.grid_items[1],
+                                  (uint32_t)launch.grid_items[2]},
                          .private_bytes = k->scratch_bytes, .group_bytes = k->lds_bytes + launch.dynamic_lds_bytes,
                          .kernarg = s->kernarg_addr};
     memcpy(host + args, &packet, sizeof packet);
@@ -135,10 +136,11 @@ static hipError_t run_copy(const sim_op *op, sim_stream *s) {
         for (size_t y = 0; y < op->u.copy.rows; y++) {
             uint64_t d = (uint64_t)(uintptr_t)op->u.copy.dst.base + z * op->u.copy.dst.slice + y * op->u.copy.dst.pitch;
             uint64_t r = (uint64_t)(uintptr_t)op->u.copy.src.base + z * op->u.copy.src.slice + y * op->u.copy.src.pitch;
-            void *to = sim_host_of((void *)(uintptr_t)d, op->u.copy.row), *from = sim_host_of((void *)(uintptr_t)r, op->u.copy.row);
+            void *to = sim_host_of((void *)(uintptr_t)d, op->u.copy.row), *from = sim_host_of((void *)(uintptr_t)r,
+                    op->u.copy.row);
             if (!to || !from) {
-                fprintf(stderr, "ochre-sim: a copy of %zu bytes from %p to %p leaves its allocation: it was freed after the copy "
-                                "was queued\n", op->u.copy.row, (void *)(uintptr_t)r, (void *)(uintptr_t)d);
+                fprintf(stderr, "ochre-sim: a copy of %zu bytes from %p to %p leaves its allocation: it was freed after the "
+                                "copy was queued\n", op->u.copy.row, (void *)(uintptr_t)r, (void *)(uintptr_t)d);
                 return hipErrorIllegalAddress;
             }
             memmove(to, from, op->u.copy.row);
@@ -188,7 +190,8 @@ static hipError_t run_value(const sim_op *op) {
     }
     struct timespec pause = {0, 20000};
     for (;;) {
-        uint64_t have = wide ? __atomic_load_n((uint64_t *)p, __ATOMIC_ACQUIRE) : __atomic_load_n((uint32_t *)p, __ATOMIC_ACQUIRE);
+        uint64_t have = wide ? __atomic_load_n((uint64_t *)p, __ATOMIC_ACQUIRE) : __atomic_load_n((uint32_t *)p,
+                __ATOMIC_ACQUIRE);
         if (value_holds(have, op->u.value.value, op->u.value.mask, op->u.value.flags, op->u.value.bytes)) return hipSuccess;
         nanosleep(&pause, NULL);
     }

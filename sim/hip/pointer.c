@@ -7,9 +7,11 @@
 static hipMemoryType type_number(const sim_range *r) {
     bool device = r->kind == SIM_MEM_DEVICE || r->kind == SIM_MEM_CODE, managed = r->kind == SIM_MEM_MANAGED;
     if (sim_hip_at_least(6))
-        return device ? hipMemoryTypeDevice : managed ? hipMemoryTypeManaged : r->kind == SIM_MEM_ARRAY ? hipMemoryTypeArray : hipMemoryTypeHost;
+        return device ? hipMemoryTypeDevice : managed ? hipMemoryTypeManaged : r->kind == SIM_MEM_ARRAY ? hipMemoryTypeArray
+            : hipMemoryTypeHost;
     /* 5.2 has no managed type: such memory is host memory there, with isManaged set */
-    return (hipMemoryType)(device ? hipMemoryTypeDevice_5 : r->kind == SIM_MEM_ARRAY ? hipMemoryTypeArray_5 : hipMemoryTypeHost_5);
+    return (hipMemoryType)(device ? hipMemoryTypeDevice_5 : r->kind == SIM_MEM_ARRAY ? hipMemoryTypeArray_5
+                           : hipMemoryTypeHost_5);
 }
 
 hipError_t sim_hipPointerGetAttributes(hipPointerAttribute_t *attributes, const void *ptr) {
@@ -76,7 +78,8 @@ hipError_t sim_hipDrvPointerGetAttributes(unsigned int numAttributes, hipPointer
 
 hipError_t sim_hipPointerSetAttribute(const void *value, hipPointer_attribute attribute, hipDeviceptr_t ptr) {
     sim_alloc *a;
-    if (!value || attribute != HIP_POINTER_ATTRIBUTE_SYNC_MEMOPS || !sim_memory_find(ptr, NULL, &a) || !a) return hipErrorInvalidValue;
+    if (!value || attribute != HIP_POINTER_ATTRIBUTE_SYNC_MEMOPS || !sim_memory_find(ptr, NULL, &a) ||
+        !a) return hipErrorInvalidValue;
     a->sync_memops = *(const unsigned *)value != 0;
     return hipSuccess;
 }
@@ -88,7 +91,8 @@ static hipError_t managed_range(const void *p, size_t count, sim_alloc **out) {
     if (!p || !count) return hipErrorInvalidValue;
     if (!sim_memory_find(p, &r, out))
         return sim_device_current()->board.pageable ? hipSuccess : hipErrorInvalidValue;
-    if ((uint64_t)(uintptr_t)p + count > r.hi || (r.kind != SIM_MEM_MANAGED && r.kind != SIM_MEM_PINNED)) return hipErrorInvalidValue;
+    if ((uint64_t)(uintptr_t)p + count > r.hi || (r.kind != SIM_MEM_MANAGED && r.kind != SIM_MEM_PINNED))
+        return hipErrorInvalidValue;
     return hipSuccess;
 }
 
@@ -159,7 +163,8 @@ hipError_t sim_hipMemRangeGetAttribute(void *data, size_t data_size, hipMemRange
     return hipSuccess;
 }
 
-hipError_t sim_hipMemRangeGetAttributes(void **data, size_t *data_sizes, hipMemRangeAttribute *attributes, size_t num_attributes,
+hipError_t sim_hipMemRangeGetAttributes(void **data, size_t *data_sizes, hipMemRangeAttribute *attributes,
+                                        size_t num_attributes,
                                         const void *dev_ptr, size_t count) {
     if (!data || !data_sizes || !attributes || !num_attributes) return hipErrorInvalidValue;
     for (size_t i = 0; i < num_attributes; i++) {

@@ -238,7 +238,8 @@ hipError_t sim_hipFreeAsync(void *dev_ptr, hipStream_t stream) {
     if (!dev_ptr) return sim_hip_at_least(7) ? hipSuccess : hipErrorInvalidValue;
     sim_range r;
     sim_alloc *a;
-    if (!sim_memory_find(dev_ptr, &r, &a) || !a || r.lo != (uint64_t)(uintptr_t)dev_ptr || a->registered) return hipErrorInvalidValue;
+    if (!sim_memory_find(dev_ptr, &r, &a) || !a || r.lo != (uint64_t)(uintptr_t)dev_ptr ||
+        a->registered) return hipErrorInvalidValue;
     sim_op *op = sim_op_new(SIM_OP_FREE);
     if (!op) return hipErrorOutOfMemory;
     op->u.memory.addr = r.lo;

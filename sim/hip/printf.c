@@ -47,9 +47,9 @@ static bool parse_spec(const char *s, size_t room, spec *out) {
 }
 
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
-#define PUT(...)                                                                                                                \
-    (p->n_stars == 0   ? och_strbuf_printf(b, p->text, __VA_ARGS__)                                                             \
-     : p->n_stars == 1 ? och_strbuf_printf(b, p->text, stars[0], __VA_ARGS__)                                                   \
+#define PUT(...)                                                                                                               \
+    (p->n_stars == 0   ? och_strbuf_printf(b, p->text, __VA_ARGS__)                                                            \
+     : p->n_stars == 1 ? och_strbuf_printf(b, p->text, stars[0], __VA_ARGS__)                                                  \
                        : och_strbuf_printf(b, p->text, stars[0], stars[1], __VA_ARGS__))
 
 static void put_value(och_strbuf *b, const spec *p, const int stars[2], uint64_t value, const char *string) {
@@ -145,7 +145,8 @@ static bool format(och_strbuf *b, const char *fmt, size_t n, source *args) {
         uint64_t value = 0;
         const char *string = "";
         if (!strchr("diouxXcspaAeEfFgGn", p.conv)) return false;
-        if (p.conv == 's' ? !next_string(args, &string) : !next_word(args, strchr("aAeEfFgG", p.conv) != NULL, &value)) return false;
+        if (p.conv == 's' ? !next_string(args, &string) : !next_word(args, strchr("aAeEfFgG", p.conv) != NULL,
+                                                                     &value)) return false;
         if (p.conv != 'n') put_value(b, &p, stars, value, string);
         i += p.length;
     }

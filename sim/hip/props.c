@@ -22,7 +22,7 @@ static bool attribute(const sim_device *d, int number, int *out) {
 #define NO_ATTR (known = false, 0)
     bool known = true;
     switch (number) {
-#define HIP_ATTR(name, value, expr)                                                                                             \
+#define HIP_ATTR(name, value, expr)                                                                                            \
     case hipDeviceAttribute##name: *out = (int)(expr); return known;
 #include "hip/hip_attrs.def"
 #undef HIP_ATTR
@@ -52,37 +52,37 @@ static void arch_name(const sim_device *d, char *out, size_t n) { snprintf(out, 
 static hipDeviceArch_t features(void) { return 0xFFFFu & ~(1u << 12 | 1u << 13); }
 
 /* Fields that both layouts have, each from the attribute beside it. */
-#define COMMON_FIELDS(X)                                                                                                        \
-    X(regsPerBlock, MaxRegistersPerBlock) X(warpSize, WarpSize) X(maxThreadsPerBlock, MaxThreadsPerBlock)                       \
-    X(clockRate, ClockRate) X(memoryClockRate, MemoryClockRate) X(memoryBusWidth, MemoryBusWidth)                               \
-    X(totalConstMem, TotalConstantMemory) X(major, ComputeCapabilityMajor) X(minor, ComputeCapabilityMinor)                     \
-    X(multiProcessorCount, MultiprocessorCount) X(l2CacheSize, L2CacheSize)                                                     \
-    X(maxThreadsPerMultiProcessor, MaxThreadsPerMultiProcessor) X(computeMode, ComputeMode)                                     \
-    X(clockInstructionRate, ClockInstructionRate) X(concurrentKernels, ConcurrentKernels) X(pciDomainID, PciDomainID)           \
-    X(pciBusID, PciBusId) X(pciDeviceID, PciDeviceId) X(maxSharedMemoryPerMultiProcessor, MaxSharedMemoryPerMultiprocessor)     \
-    X(isMultiGpuBoard, IsMultiGpuBoard) X(canMapHostMemory, CanMapHostMemory) X(integrated, Integrated)                         \
-    X(cooperativeLaunch, CooperativeLaunch) X(cooperativeMultiDeviceLaunch, CooperativeMultiDeviceLaunch)                       \
-    X(maxTexture1DLinear, MaxTexture1DLinear) X(maxTexture1D, MaxTexture1DWidth) X(maxTexture2D[0], MaxTexture2DWidth)          \
-    X(maxTexture2D[1], MaxTexture2DHeight) X(maxTexture3D[0], MaxTexture3DWidth) X(maxTexture3D[1], MaxTexture3DHeight)         \
-    X(maxTexture3D[2], MaxTexture3DDepth) X(memPitch, MaxPitch) X(textureAlignment, TextureAlignment)                           \
-    X(texturePitchAlignment, TexturePitchAlignment) X(kernelExecTimeoutEnabled, KernelExecTimeout)                              \
-    X(ECCEnabled, EccEnabled) X(tccDriver, TccDriver) X(isLargeBar, IsLargeBar) X(asicRevision, AsicRevision)                   \
-    X(managedMemory, ManagedMemory) X(directManagedMemAccessFromHost, DirectManagedMemAccessFromHost)                           \
-    X(concurrentManagedAccess, ConcurrentManagedAccess) X(pageableMemoryAccess, PageableMemoryAccess)                           \
-    X(pageableMemoryAccessUsesHostPageTables, PageableMemoryAccessUsesHostPageTables) X(maxGridSize[0], MaxGridDimX)            \
-    X(maxGridSize[1], MaxGridDimY) X(maxGridSize[2], MaxGridDimZ) X(maxThreadsDim[0], MaxBlockDimX)                             \
+#define COMMON_FIELDS(X)                                                                                                       \
+    X(regsPerBlock, MaxRegistersPerBlock) X(warpSize, WarpSize) X(maxThreadsPerBlock, MaxThreadsPerBlock)                      \
+    X(clockRate, ClockRate) X(memoryClockRate, MemoryClockRate) X(memoryBusWidth, MemoryBusWidth)                              \
+    X(totalConstMem, TotalConstantMemory) X(major, ComputeCapabilityMajor) X(minor, ComputeCapabilityMinor)                    \
+    X(multiProcessorCount, MultiprocessorCount) X(l2CacheSize, L2CacheSize)                                                    \
+    X(maxThreadsPerMultiProcessor, MaxThreadsPerMultiProcessor) X(computeMode, ComputeMode)                                    \
+    X(clockInstructionRate, ClockInstructionRate) X(concurrentKernels, ConcurrentKernels) X(pciDomainID, PciDomainID)          \
+    X(pciBusID, PciBusId) X(pciDeviceID, PciDeviceId) X(maxSharedMemoryPerMultiProcessor, MaxSharedMemoryPerMultiprocessor)    \
+    X(isMultiGpuBoard, IsMultiGpuBoard) X(canMapHostMemory, CanMapHostMemory) X(integrated, Integrated)                        \
+    X(cooperativeLaunch, CooperativeLaunch) X(cooperativeMultiDeviceLaunch, CooperativeMultiDeviceLaunch)                      \
+    X(maxTexture1DLinear, MaxTexture1DLinear) X(maxTexture1D, MaxTexture1DWidth) X(maxTexture2D[0], MaxTexture2DWidth)         \
+    X(maxTexture2D[1], MaxTexture2DHeight) X(maxTexture3D[0], MaxTexture3DWidth) X(maxTexture3D[1], MaxTexture3DHeight)        \
+    X(maxTexture3D[2], MaxTexture3DDepth) X(memPitch, MaxPitch) X(textureAlignment, TextureAlignment)                          \
+    X(texturePitchAlignment, TexturePitchAlignment) X(kernelExecTimeoutEnabled, KernelExecTimeout)                             \
+    X(ECCEnabled, EccEnabled) X(tccDriver, TccDriver) X(isLargeBar, IsLargeBar) X(asicRevision, AsicRevision)                  \
+    X(managedMemory, ManagedMemory) X(directManagedMemAccessFromHost, DirectManagedMemAccessFromHost)                          \
+    X(concurrentManagedAccess, ConcurrentManagedAccess) X(pageableMemoryAccess, PageableMemoryAccess)                          \
+    X(pageableMemoryAccessUsesHostPageTables, PageableMemoryAccessUsesHostPageTables) X(maxGridSize[0], MaxGridDimX)           \
+    X(maxGridSize[1], MaxGridDimY) X(maxGridSize[2], MaxGridDimZ) X(maxThreadsDim[0], MaxBlockDimX)                            \
     X(maxThreadsDim[1], MaxBlockDimY) X(maxThreadsDim[2], MaxBlockDimZ)
-#define NEWER_FIELDS(X)                                                                                                         \
-    X(asyncEngineCount, AsyncEngineCount) X(deviceOverlap, DeviceOverlap) X(unifiedAddressing, UnifiedAddressing)               \
-    X(maxTexture1DLayered[0], MaxTexture1DWidth) X(maxTexture1DLayered[1], MaxTexture1DLayered)                                 \
-    X(maxTexture2DLayered[0], MaxTexture2DWidth) X(maxTexture2DLayered[1], MaxTexture2DHeight)                                  \
-    X(maxTexture2DLayered[2], MaxTexture2DLayered) X(maxSurface1D, MaxSurface1D) X(maxSurface2D[0], MaxSurface2D)               \
-    X(maxSurface2D[1], MaxSurface2D) X(maxSurface3D[0], MaxSurface3D) X(maxSurface3D[1], MaxSurface3D)                          \
-    X(maxSurface3D[2], MaxSurface3D) X(surfaceAlignment, SurfaceAlignment)                                                      \
-    X(streamPrioritiesSupported, StreamPrioritiesSupported) X(sharedMemPerMultiprocessor, SharedMemPerMultiprocessor)           \
-    X(regsPerMultiprocessor, MaxRegistersPerMultiprocessor) X(hostNativeAtomicSupported, HostNativeAtomicSupported)             \
-    X(canUseHostPointerForRegisteredMem, CanUseHostPointerForRegisteredMem) X(sharedMemPerBlockOptin, SharedMemPerBlockOptin)   \
-    X(maxBlocksPerMultiProcessor, MaxBlocksPerMultiProcessor) X(hostRegisterSupported, HostRegisterSupported)                   \
+#define NEWER_FIELDS(X)                                                                                                        \
+    X(asyncEngineCount, AsyncEngineCount) X(deviceOverlap, DeviceOverlap) X(unifiedAddressing, UnifiedAddressing)              \
+    X(maxTexture1DLayered[0], MaxTexture1DWidth) X(maxTexture1DLayered[1], MaxTexture1DLayered)                                \
+    X(maxTexture2DLayered[0], MaxTexture2DWidth) X(maxTexture2DLayered[1], MaxTexture2DHeight)                                 \
+    X(maxTexture2DLayered[2], MaxTexture2DLayered) X(maxSurface1D, MaxSurface1D) X(maxSurface2D[0], MaxSurface2D)              \
+    X(maxSurface2D[1], MaxSurface2D) X(maxSurface3D[0], MaxSurface3D) X(maxSurface3D[1], MaxSurface3D)                         \
+    X(maxSurface3D[2], MaxSurface3D) X(surfaceAlignment, SurfaceAlignment)                                                     \
+    X(streamPrioritiesSupported, StreamPrioritiesSupported) X(sharedMemPerMultiprocessor, SharedMemPerMultiprocessor)          \
+    X(regsPerMultiprocessor, MaxRegistersPerMultiprocessor) X(hostNativeAtomicSupported, HostNativeAtomicSupported)            \
+    X(canUseHostPointerForRegisteredMem, CanUseHostPointerForRegisteredMem) X(sharedMemPerBlockOptin, SharedMemPerBlockOptin)  \
+    X(maxBlocksPerMultiProcessor, MaxBlocksPerMultiProcessor) X(hostRegisterSupported, HostRegisterSupported)                  \
     X(memoryPoolsSupported, MemoryPoolsSupported)
 #define FILL(field, attr) p->field = get(d, hipDeviceAttribute##attr);
 

@@ -286,7 +286,8 @@ void sim_device_wait(sim_device *d) {
     sim_signal **all = och_malloc_array(n, sizeof *all);
     if (!all) return;
     size_t k = 0;
-    for (sim_stream *s = d->null_stream ? d->null_stream : d->streams; s; s = s == d->null_stream ? d->streams : s->next_of_device) {
+    for (sim_stream *s = d->null_stream ? d->null_stream : d->streams; s; s = s == d->null_stream ? d->streams
+         : s->next_of_device) {
         if (s->last) all[k++] = sim_signal_ref(s->last);
         for (size_t i = 0; i < s->n_pending; i++) all[k++] = sim_signal_ref(s->pending[i]);
     }

@@ -80,7 +80,8 @@ void sim___hipRegisterFunction(void **modules, const void *hostFunction, char *d
     add_symbol(modules, hostFunction, SYMBOL_FUNCTION, deviceName, 0);
 }
 
-void sim___hipRegisterVar(void **modules, void *var, char *hostVar, char *deviceVar, int ext, size_t size, int constant, int global) {
+void sim___hipRegisterVar(void **modules, void *var, char *hostVar, char *deviceVar, int ext, size_t size, int constant,
+                          int global) {
     (void)hostVar, (void)ext, (void)constant, (void)global;
     add_symbol(modules, var, SYMBOL_VARIABLE, deviceVar, size);
 }
@@ -96,10 +97,12 @@ void sim___hipRegisterTexture(void **modules, void *var, char *hostVar, char *de
 }
 
 /* The host may use a managed variable before any call: its memory is made now. */
-void sim___hipRegisterManagedVar(void *hipModule, void **pointer, void *init_value, const char *name, size_t size, unsigned align) {
+void sim___hipRegisterManagedVar(void *hipModule, void **pointer, void *init_value, const char *name, size_t size,
+                                 unsigned align) {
     if (!pointer || !sim_hip_init() || !sim_hip.n_devices) return;
     uint64_t addr;
-    if (sim_memory_alloc(&sim_hip.devices[0], size, align < 256 ? 256 : align, SIM_MEM_MANAGED, hipMemAttachGlobal, &addr) != hipSuccess) {
+    if (sim_memory_alloc(&sim_hip.devices[0], size, align < 256 ? 256 : align, SIM_MEM_MANAGED, hipMemAttachGlobal,
+                         &addr) != hipSuccess) {
         fprintf(stderr, "ochre-sim: no memory for the managed variable %s (%zu bytes)\n", name, size);
         return;
     }
@@ -258,6 +261,8 @@ hipError_t sim_hipLaunchByPtr(const void *func) {
     hipFunction_t f;
     if (e == hipSuccess) e = sim_host_function_get(func, &f);
     if (e != hipSuccess) return e;
-    void *extra[] = {HIP_LAUNCH_PARAM_BUFFER_POINTER, t->args, HIP_LAUNCH_PARAM_BUFFER_SIZE, &t->args_bytes, HIP_LAUNCH_PARAM_END};
-    return sim_hipModuleLaunchKernel(f, grid.x, grid.y, grid.z, block.x, block.y, block.z, (unsigned)shared, stream, NULL, extra);
+    void *extra[] = {HIP_LAUNCH_PARAM_BUFFER_POINTER, t->args, HIP_LAUNCH_PARAM_BUFFER_SIZE, &t->args_bytes,
+                     HIP_LAUNCH_PARAM_END};
+    return sim_hipModuleLaunchKernel(f, grid.x, grid.y, grid.z, block.x, block.y, block.z, (unsigned)shared, stream, NULL,
+                                     extra);
 }

@@ -120,7 +120,8 @@ static och_status parse_boards(const char *text, sim_device *devices, int *n, oc
         /* the x of "gfx" belongs to the name */
         if (x && x - s < 3) x = memchr(s + 3, 'x', len > 3 ? len - 3 : 0);
         size_t name = x ? (size_t)(x - s) : len;
-        if (!len || name >= sizeof key) return och_err_set(err, OCH_INVALID, "OCHRE_SIM_BOARD: \"%s\" is not KEY[xN][+KEY...]", text);
+        if (!len || name >= sizeof key) return och_err_set(err, OCH_INVALID, "OCHRE_SIM_BOARD: \"%s\" is not KEY[xN][+KEY...]",
+                                                           text);
         memcpy(key, s, name);
         key[name] = 0;
         if (x) {
@@ -135,7 +136,8 @@ static och_status parse_boards(const char *text, sim_device *devices, int *n, oc
         if (st != OCH_OK) return och_err_prefix(err, "OCHRE_SIM_BOARD");
         for (; count; count--) {
             if (*n == SIM_HIP_MAX_DEVICES)
-                return och_err_set(err, OCH_INVALID, "OCHRE_SIM_BOARD: \"%s\" names more than %d boards", text, SIM_HIP_MAX_DEVICES);
+                return och_err_set(err, OCH_INVALID, "OCHRE_SIM_BOARD: \"%s\" names more than %d boards", text,
+                                   SIM_HIP_MAX_DEVICES);
             device_setup(&devices[*n], *n, board);
             (*n)++;
         }

@@ -213,7 +213,8 @@ static hipError_t value_op(sim_op_kind kind, hipStream_t stream, void *ptr, uint
 }
 
 hipError_t sim_stream_wait_value(hipStream_t stream, void *ptr, uint64_t value, unsigned flags, uint64_t mask, unsigned bytes) {
-    return flags > hipStreamWaitValueNor ? hipErrorInvalidValue : value_op(SIM_OP_WAIT_VALUE, stream, ptr, value, flags, mask, bytes);
+    return flags > hipStreamWaitValueNor ? hipErrorInvalidValue : value_op(SIM_OP_WAIT_VALUE, stream, ptr, value, flags, mask,
+                                                                           bytes);
 }
 
 hipError_t sim_stream_write_value(hipStream_t stream, void *ptr, uint64_t value, unsigned flags, unsigned bytes) {

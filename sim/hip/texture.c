@@ -89,7 +89,8 @@ static hipError_t array_new(hipArray **out, const hipChannelFormatDesc *desc, hi
     if (!out || !desc) return hipErrorInvalidValue;
     *out = NULL;
     if (!extent.width || !channels_of(desc, &bits, &n)) return hipErrorInvalidValue;
-    if (flags & ~(unsigned)(hipArrayLayered | hipArraySurfaceLoadStore | hipArrayTextureGather)) return hipErrorNotSupported; /* cube maps */
+    if (flags & ~(unsigned)(hipArrayLayered | hipArraySurfaceLoadStore | hipArrayTextureGather))
+        return hipErrorNotSupported; /* cube maps */
     if (extent.width > 16384 || extent.height > 16384 || extent.depth > 8192) return hipErrorInvalidValue;
     bool layered = flags & hipArrayLayered;
     if (!extent.height && extent.depth && !layered) return hipErrorInvalidValue;
@@ -117,7 +118,8 @@ static hipError_t array_new(hipArray **out, const hipChannelFormatDesc *desc, hi
     return hipSuccess;
 }
 
-hipError_t sim_hipMallocArray(hipArray **array, const hipChannelFormatDesc *desc, size_t width, size_t height, unsigned int flags) {
+hipError_t sim_hipMallocArray(hipArray **array, const hipChannelFormatDesc *desc, size_t width, size_t height,
+                              unsigned int flags) {
     return array_new(array, desc, (hipExtent){width, height, 0}, flags, false);
 }
 hipError_t sim_hipMalloc3DArray(hipArray **array, const hipChannelFormatDesc *desc, hipExtent extent, unsigned int flags) {
@@ -167,7 +169,8 @@ hipError_t sim_hipArrayGetDescriptor(HIP_ARRAY_DESCRIPTOR *p, hipArray_t array) 
 hipError_t sim_hipArray3DGetDescriptor(HIP_ARRAY3D_DESCRIPTOR *p, hipArray_t array) {
     if (!p) return hipErrorInvalidValue;
     if (!open_array(array)) return done(hipErrorInvalidHandle);
-    *p = (HIP_ARRAY3D_DESCRIPTOR){array->width, array->height, array->depth, array->Format, array->NumChannels, ((sim_array *)array)->flags};
+    *p = (HIP_ARRAY3D_DESCRIPTOR){array->width, array->height, array->depth, array->Format, array->NumChannels,
+                                  ((sim_array *)array)->flags};
     return done(hipSuccess);
 }
 hipError_t sim_hipGetChannelDesc(hipChannelFormatDesc *desc, hipArray_const_t array) {
@@ -176,7 +179,8 @@ hipError_t sim_hipGetChannelDesc(hipChannelFormatDesc *desc, hipArray_const_t ar
     *desc = array->desc;
     return done(hipSuccess);
 }
-hipError_t sim_hipDeviceGetTexture1DLinearMaxWidth(size_t *maxWidthInElements, const hipChannelFormatDesc *fmtDesc, int device) {
+hipError_t sim_hipDeviceGetTexture1DLinearMaxWidth(size_t *maxWidthInElements, const hipChannelFormatDesc *fmtDesc,
+                                                   int device) {
     if (!maxWidthInElements || !fmtDesc) return hipErrorInvalidValue;
     if (!sim_device_at(device)) return hipErrorInvalidDevice;
     *maxWidthInElements = 1u << 27;
@@ -197,7 +201,8 @@ static hipError_t resource_fields(const hipResourceDesc *r, sim_image_fields *f,
         hipArray_t a = r->res.array.array;
         if (!sim_handle_is(a, SIM_H_ARRAY)) return hipErrorInvalidValue;
         bool layered = ((sim_array *)a)->flags & hipArrayLayered;
-        f->kind = layered ? (a->height ? SIM_IMAGE_2D_ARRAY : SIM_IMAGE_1D_ARRAY) : a->depth ? SIM_IMAGE_3D : a->height ? SIM_IMAGE_2D
+        f->kind = layered ? (a->height ? SIM_IMAGE_2D_ARRAY : SIM_IMAGE_1D_ARRAY) : a->depth ? SIM_IMAGE_3D : a->height
+            ? SIM_IMAGE_2D
                   : SIM_IMAGE_1D;
         f->base = (uint64_t)(uintptr_t)a->data;
         f->width = a->width;
@@ -232,7 +237,8 @@ static hipError_t resource_fields(const hipResourceDesc *r, sim_image_fields *f,
     return sim_is_known((void *)(uintptr_t)f->base) ? hipSuccess : hipErrorInvalidValue;
 }
 
-static hipError_t object_new(const hipResourceDesc *r, const hipTextureDesc *t, const hipResourceViewDesc *v, bool surface, void **out) {
+static hipError_t object_new(const hipResourceDesc *r, const hipTextureDesc *t, const hipResourceViewDesc *v, bool surface,
+                             void **out) {
     if (!out || !r) return hipErrorInvalidValue;
     sim_image_fields f = {.unnormalized = !t->normalizedCoords, .linear = t->filterMode == hipFilterModeLinear};
     hipChannelFormatDesc channel;
@@ -246,7 +252,8 @@ static hipError_t object_new(const hipResourceDesc *r, const hipTextureDesc *t, 
     for (int i = 0; i < 3; i++) {
         f.address[i] = (uint8_t)address_of(t->addressMode[i]);
         /* repeating needs normalized coordinates; without them the edge is what is read */
-        if (f.unnormalized && (f.address[i] == SIM_IMAGE_WRAP || f.address[i] == SIM_IMAGE_MIRROR)) f.address[i] = SIM_IMAGE_CLAMP;
+        if (f.unnormalized && (f.address[i] == SIM_IMAGE_WRAP || f.address[i] == SIM_IMAGE_MIRROR))
+            f.address[i] = SIM_IMAGE_CLAMP;
     }
     bool white = true, zero = true;
     for (int i = 0; i < 4; i++) white &= t->borderColor[i] == 1.0f, zero &= t->borderColor[i] == 0.0f;
@@ -258,14 +265,17 @@ static hipError_t object_new(const hipResourceDesc *r, const hipTextureDesc *t, 
     och_err_clear(&err);
     och_status st = sim_image_descriptor(d->board.isa, &f, words, &err);
     uint64_t addr = 0;
-    if (st == OCH_OK) st = sim_space_alloc(sim_hip.space, sizeof words + 16, 256, SIM_MEM_KERNARG, d->ordinal, true, &addr, &err);
+    if (st == OCH_OK) st = sim_space_alloc(sim_hip.space, sizeof words + 16, 256, SIM_MEM_KERNARG, d->ordinal, true, &addr,
+                                           &err);
     texture *x = st == OCH_OK ? och_calloc(1, sizeof *x) : NULL;
     void *host = st == OCH_OK ? sim_space_host(sim_hip.space, addr, sizeof words + 16) : NULL;
     if (!x || !host) {
-        if (addr && sim_space_free(sim_hip.space, addr, NULL) != OCH_OK) och_log(OCH_LOG_WARN, "a texture's descriptor was not freed");
+        if (addr && sim_space_free(sim_hip.space, addr, NULL) != OCH_OK) och_log(OCH_LOG_WARN,
+                                                                                 "a texture's descriptor was not freed");
         och_free(x);
         if (st != OCH_OK) och_log(OCH_LOG_ERROR, "%s", err.message);
-        return st == OCH_UNSUPPORTED ? hipErrorNotSupported : st == OCH_INVALID || st == OCH_RANGE ? hipErrorInvalidValue : hipErrorOutOfMemory;
+        return st == OCH_UNSUPPORTED ? hipErrorNotSupported : st == OCH_INVALID || st == OCH_RANGE ? hipErrorInvalidValue
+            : hipErrorOutOfMemory;
     }
     memset(host, 0, sizeof words + 16);
     memcpy(host, words, sizeof words);
@@ -302,7 +312,8 @@ static hipError_t object_free(const void *object, bool surface) {
     return st == OCH_OK ? hipSuccess : hipErrorInvalidValue;
 }
 
-hipError_t sim_hipCreateTextureObject(hipTextureObject_t *pTexObject, const hipResourceDesc *pResDesc, const hipTextureDesc *pTexDesc,
+hipError_t sim_hipCreateTextureObject(hipTextureObject_t *pTexObject, const hipResourceDesc *pResDesc,
+                                      const hipTextureDesc *pTexDesc,
                                       const hipResourceViewDesc *pResViewDesc) {
     void *p;
     if (!pTexObject || !pTexDesc) return hipErrorInvalidValue;
@@ -352,18 +363,21 @@ static hipError_t runtime_resource(const HIP_RESOURCE_DESC *d, hipResourceDesc *
     case hipResourceTypeLinear:
         out->res.linear.devPtr = d->res.linear.devPtr;
         out->res.linear.sizeInBytes = d->res.linear.sizeInBytes;
-        return desc_of(d->res.linear.format, d->res.linear.numChannels, &out->res.linear.desc) ? hipSuccess : hipErrorInvalidValue;
+        return desc_of(d->res.linear.format, d->res.linear.numChannels, &out->res.linear.desc) ? hipSuccess
+            : hipErrorInvalidValue;
     case hipResourceTypePitch2D:
         out->res.pitch2D.devPtr = d->res.pitch2D.devPtr;
         out->res.pitch2D.width = d->res.pitch2D.width;
         out->res.pitch2D.height = d->res.pitch2D.height;
         out->res.pitch2D.pitchInBytes = d->res.pitch2D.pitchInBytes;
-        return desc_of(d->res.pitch2D.format, d->res.pitch2D.numChannels, &out->res.pitch2D.desc) ? hipSuccess : hipErrorInvalidValue;
+        return desc_of(d->res.pitch2D.format, d->res.pitch2D.numChannels, &out->res.pitch2D.desc) ? hipSuccess
+            : hipErrorInvalidValue;
     default: return hipErrorNotSupported;
     }
 }
 
-hipError_t sim_hipTexObjectCreate(hipTextureObject_t *pTexObject, const HIP_RESOURCE_DESC *pResDesc, const HIP_TEXTURE_DESC *pTexDesc,
+hipError_t sim_hipTexObjectCreate(hipTextureObject_t *pTexObject, const HIP_RESOURCE_DESC *pResDesc,
+                                  const HIP_TEXTURE_DESC *pTexDesc,
                                   const HIP_RESOURCE_VIEW_DESC *pResViewDesc) {
     if (!pTexObject || !pResDesc || !pTexDesc) return hipErrorInvalidValue;
     if (pResViewDesc) return hipErrorNotSupported;
@@ -371,7 +385,8 @@ hipError_t sim_hipTexObjectCreate(hipTextureObject_t *pTexObject, const HIP_RESO
     hipError_t e = runtime_resource(pResDesc, &r);
     if (e != hipSuccess) return e;
     hipTextureDesc t = {.filterMode = pTexDesc->filterMode, .maxAnisotropy = pTexDesc->maxAnisotropy,
-                        .readMode = pTexDesc->flags & HIP_TRSF_READ_AS_INTEGER ? hipReadModeElementType : hipReadModeNormalizedFloat,
+                        .readMode = pTexDesc->flags & HIP_TRSF_READ_AS_INTEGER ? hipReadModeElementType
+                            : hipReadModeNormalizedFloat,
                         .normalizedCoords = (pTexDesc->flags & HIP_TRSF_NORMALIZED_COORDINATES) != 0,
                         .sRGB = (pTexDesc->flags & HIP_TRSF_SRGB) != 0, .mipmapFilterMode = pTexDesc->mipmapFilterMode,
                         .mipmapLevelBias = pTexDesc->mipmapLevelBias, .minMipmapLevelClamp = pTexDesc->minMipmapLevelClamp,

@@ -41,14 +41,15 @@ static inline void *hip_symbol(const char *name) {
 }
 #define H(name) ((fn_##name *)(uintptr_t)hip_symbol(#name))
 
-#define CHECK(x)                                                                                                                \
-    do {                                                                                                                        \
-        if (!(x)) fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #x), _exit(2);                                             \
+#define CHECK(x)                                                                                                               \
+    do {                                                                                                                       \
+        if (!(x)) fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #x), _exit(2);                                            \
     } while (0)
-#define GIVES(e, x)                                                                                                             \
-    do {                                                                                                                        \
-        int got_ = (int)(x);                                                                                                    \
-        if (got_ != (int)(e)) fprintf(stderr, "%s:%d: %s: expected %d, got %d\n", __FILE__, __LINE__, #x, (int)(e), got_), _exit(2); \
+#define GIVES(e, x)                                                                                                            \
+    do {                                                                                                                       \
+        int got_ = (int)(x);                                                                                                   \
+        if (got_ != (int)(e))                                                                                                  \
+            fprintf(stderr, "%s:%d: %s: expected %d, got %d\n", __FILE__, __LINE__, #x, (int)(e), got_), _exit(2);             \
     } while (0)
 #define OK(x) GIVES(hipSuccess, x)
 
@@ -87,12 +88,12 @@ static inline int in_process(const char *env, const char *file, void (*body)(voi
 }
 
 /* A test that runs `name_body` in a process with this environment. */
-#define TEST(name, env, file)                                                                                                   \
-    static void name##_body(void);                                                                                              \
-    static void name(void **state) {                                                                                            \
-        (void)state;                                                                                                            \
-        assert_int_equal(in_process(env, file, name##_body, NULL, 0), 0);                                                       \
-    }                                                                                                                           \
+#define TEST(name, env, file)                                                                                                  \
+    static void name##_body(void);                                                                                             \
+    static void name(void **state) {                                                                                           \
+        (void)state;                                                                                                           \
+        assert_int_equal(in_process(env, file, name##_body, NULL, 0), 0);                                                      \
+    }                                                                                                                          \
     static void name##_body(void)
 
 #endif

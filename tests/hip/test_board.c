@@ -44,8 +44,10 @@ static void boards_agree_with_their_targets(void **state) {
 static void figures_of_products_are_those_of_their_boards(void **state) {
     (void)state;
     static const struct { const char *key, *product; } pairs[] = {
-        {"gfx906", "Radeon Instinct MI50"}, {"gfx908", "Instinct MI100"}, {"gfx90a", "Instinct MI210"}, {"gfx942", "Instinct MI300X"},
-        {"gfx950", "Instinct MI355X"}, {"gfx1100", "Radeon RX 7900 XTX"}, {"gfx1200", "Radeon RX 9060 XT"}, {"gfx1201", "Radeon RX 9070 XT"}};
+        {"gfx906", "Radeon Instinct MI50"}, {"gfx908", "Instinct MI100"}, {"gfx90a", "Instinct MI210"},
+            {"gfx942", "Instinct MI300X"},
+        {"gfx950", "Instinct MI355X"}, {"gfx1100", "Radeon RX 7900 XTX"}, {"gfx1200", "Radeon RX 9060 XT"},
+            {"gfx1201", "Radeon RX 9070 XT"}};
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
         const sim_board *b;
         och_err err = {0};
@@ -70,9 +72,11 @@ static void quirks_parse(void **state) {
     assert_false(q.q[SIM_QUIRK_memory].on);
     assert_int_equal(sim_quirks_parse("memory=3G,,fail_copy=0x10:700,no_managed", &q, &err), OCH_OK);
     assert_true(q.q[SIM_QUIRK_memory].on && q.q[SIM_QUIRK_memory].value == 3ull << 30 && !q.q[SIM_QUIRK_memory].has_extra);
-    assert_true(q.q[SIM_QUIRK_fail_copy].value == 16 && q.q[SIM_QUIRK_fail_copy].has_extra && q.q[SIM_QUIRK_fail_copy].extra == 700);
+    assert_true(q.q[SIM_QUIRK_fail_copy].value == 16 && q.q[SIM_QUIRK_fail_copy].has_extra &&
+                q.q[SIM_QUIRK_fail_copy].extra == 700);
     assert_true(q.q[SIM_QUIRK_no_managed].on && !q.q[SIM_QUIRK_no_pageable].on);
-    static const char *const bad[] = {"nothing", "memory", "memory=", "memory=x", "memory=1Q", "memory=1G2", "no_managed=1", "fail_copy=1:",
+    static const char *const bad[] = {"nothing", "memory", "memory=", "memory=x", "memory=1Q", "memory=1G2", "no_managed=1",
+                                      "fail_copy=1:",
                                       "memoryx=1"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         och_err_clear(&err);
@@ -84,6 +88,7 @@ static void quirks_parse(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(boards_agree_with_their_targets),
-                                       cmocka_unit_test(figures_of_products_are_those_of_their_boards), cmocka_unit_test(quirks_parse)};
+                                       cmocka_unit_test(figures_of_products_are_those_of_their_boards),
+                                           cmocka_unit_test(quirks_parse)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,11 +7,13 @@ TEST(default_board_is_described, "", NULL) {
     CHECK(n == 1);
     hipDeviceProp_tR0600 p;
     OK(H(hipGetDevicePropertiesR0600)(&p, 0));
-    CHECK(!strcmp(p.gcnArchName, "gfx1100") && p.warpSize == 32 && p.multiProcessorCount == 48 && p.major == 11 && p.minor == 0);
+    CHECK(!strcmp(p.gcnArchName, "gfx1100") && p.warpSize == 32 && p.multiProcessorCount == 48 && p.major == 11 &&
+          p.minor == 0);
     CHECK(p.totalGlobalMem == 24ull << 30 && p.sharedMemPerBlock == 65536 && p.maxThreadsPerBlock == 1024 && !p.integrated);
     hipDeviceProp_t old;
     OK(H(hipGetDeviceProperties)(&old, 0));
-    CHECK(!strcmp(old.gcnArchName, "gfx1100") && old.gcnArch == 1100 && old.multiProcessorCount == 48 && old.memoryBusWidth == 384);
+    CHECK(!strcmp(old.gcnArchName, "gfx1100") && old.gcnArch == 1100 && old.multiProcessorCount == 48 &&
+          old.memoryBusWidth == 384);
     OK(H(hipDeviceGetAttribute)(&v, hipDeviceAttributeWarpSize, 0));
     CHECK(v == 32);
     GIVES(hipErrorInvalidDevice, H(hipDeviceGetAttribute)(&v, hipDeviceAttributeWarpSize, 1));
@@ -55,7 +57,8 @@ TEST(several_boards, "OCHRE_SIM_BOARD=gfx1100x2+gfx1103+gfx942", NULL) {
     CHECK(out == 1234);
 }
 
-TEST(visible_devices_in_their_order, "OCHRE_SIM_BOARD=gfx1100+gfx1103+gfx906 ROCR_VISIBLE_DEVICES=0,2 HIP_VISIBLE_DEVICES=1,0,7,0", NULL) {
+TEST(visible_devices_in_their_order,
+     "OCHRE_SIM_BOARD=gfx1100+gfx1103+gfx906 ROCR_VISIBLE_DEVICES=0,2 HIP_VISIBLE_DEVICES=1,0,7,0", NULL) {
     int n = 0;
     OK(H(hipGetDeviceCount)(&n));
     CHECK(n == 2);
@@ -128,7 +131,8 @@ TEST(library_0_has_no_library_calls, "", "library0/libamdhip64.so") {
     CHECK(dlsym(hip_library, "hipModuleLoadData"));
 }
 TEST(library_3_has_three, "", "library3/libamdhip64.so") {
-    CHECK(dlsym(hip_library, "hipLibraryLoadData") && dlsym(hip_library, "hipLibraryUnload") && dlsym(hip_library, "hipLibraryGetKernel"));
+    CHECK(dlsym(hip_library, "hipLibraryLoadData") && dlsym(hip_library, "hipLibraryUnload") && dlsym(hip_library,
+            "hipLibraryGetKernel"));
     CHECK(!dlsym(hip_library, "hipLibraryGetKernelCount") && !dlsym(hip_library, "hipKernelGetFunction"));
 }
 TEST(library_5_has_five, "", "library5/libamdhip64.so") {
@@ -169,7 +173,8 @@ int main(void) {
         cmocka_unit_test(unknown_board_is_refused), cmocka_unit_test(last_error_before_7),
         cmocka_unit_test(last_error_stays_from_7_on), cmocka_unit_test(name_5_claims_5_2), cmocka_unit_test(name_6_claims_6_3),
         cmocka_unit_test(name_7_claims_7_2), cmocka_unit_test(setting_beats_name), cmocka_unit_test(every_call_is_exported),
-        cmocka_unit_test(library_0_has_no_library_calls), cmocka_unit_test(library_3_has_three), cmocka_unit_test(library_5_has_five),
+        cmocka_unit_test(library_0_has_no_library_calls), cmocka_unit_test(library_3_has_three),
+            cmocka_unit_test(library_5_has_five),
         cmocka_unit_test(entry_points), cmocka_unit_test(contexts_follow_devices)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

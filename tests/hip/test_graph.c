@@ -210,7 +210,8 @@ TEST(graphs_by_hand, "", NULL) {
     hipMemsetParams fill = {.dst = dy, .elementSize = 4, .width = N, .height = 1, .value = 0x3F800000}; /* 1.0f */
     OK(H(hipGraphAddMemsetNode)(&clear, g, NULL, 0, &fill));
     void *params[] = {&a, &dx, &dy, &n};
-    hipKernelNodeParams k = {.func = get(load(), "axpy"), .gridDim = {1, 1, 1}, .blockDim = {N, 1, 1}, .kernelParams = params}, kq;
+    hipKernelNodeParams k = {.func = get(load(), "axpy"), .gridDim = {1, 1, 1}, .blockDim = {N, 1, 1}, .kernelParams = params},
+        kq;
     hipGraphNode_t both[] = {up, clear};
     OK(H(hipGraphAddKernelNode)(&run, g, both, 2, &k));
     OK(H(hipGraphAddMemcpyNode1D)(&down, g, &run, 1, y, dy, sizeof y, hipMemcpyDeviceToHost));
@@ -307,7 +308,8 @@ TEST(memory_of_graphs, "", NULL) {
     hipGraphNode_t alloc, fill, release;
     hipGraphExec_t e;
     OK(H(hipGraphCreate)(&g, 0));
-    hipMemAllocNodeParams p = {.poolProps = {.allocType = hipMemAllocationTypePinned, .location = {hipMemLocationTypeDevice, 0}}, .bytesize = 256};
+    hipMemAllocNodeParams p = {.poolProps = {.allocType = hipMemAllocationTypePinned, .location = {hipMemLocationTypeDevice,
+            0}}, .bytesize = 256};
     OK(H(hipGraphAddMemAllocNode)(&alloc, g, NULL, 0, &p));
     CHECK(p.dptr);
     hipMemsetParams m = {.dst = p.dptr, .elementSize = 1, .width = 256, .height = 1, .value = 9};
@@ -396,7 +398,8 @@ TEST(user_objects_live_with_their_graphs, "", NULL) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_captured_stream_runs_again_and_again), cmocka_unit_test(a_capture_spreads_over_streams_by_events),
-        cmocka_unit_test(forbidden_calls_poison_a_capture), cmocka_unit_test(graphs_by_hand), cmocka_unit_test(events_in_graphs),
+        cmocka_unit_test(forbidden_calls_poison_a_capture), cmocka_unit_test(graphs_by_hand),
+            cmocka_unit_test(events_in_graphs),
         cmocka_unit_test(memory_of_graphs), cmocka_unit_test(node_types_were_renumbered_5),
         cmocka_unit_test(node_types_were_renumbered_6), cmocka_unit_test(fill_parameters_were_reordered_7),
         cmocka_unit_test(user_objects_live_with_their_graphs)};

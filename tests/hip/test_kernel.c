@@ -106,7 +106,8 @@ TEST(registration, "OCHRE_SIM_BOARD=gfx1151+gfx1100", NULL) {
     void **fat = H(__hipRegisterFatBinary)(&wrapper);
     H(__hipRegisterFunction)(fat, &read_answer_stub, (char *)"read_answer", "read_answer", -1u, NULL, NULL, NULL, NULL, NULL);
     static char read_managed_stub;
-    H(__hipRegisterFunction)(fat, &read_managed_stub, (char *)"read_managed", "read_managed", -1u, NULL, NULL, NULL, NULL, NULL);
+    H(__hipRegisterFunction)(fat, &read_managed_stub, (char *)"read_managed", "read_managed", -1u, NULL, NULL, NULL, NULL,
+                             NULL);
     H(__hipRegisterVar)(fat, &answer_shadow, (char *)"answer", (char *)"answer", 0, 4, 0, 0);
     H(__hipRegisterManagedVar)(fat, &managed_shadow, &managed_init, "managed_pointer", 4, 4);
     CHECK(*(int *)managed_shadow == 30);
@@ -138,7 +139,8 @@ TEST(registration, "OCHRE_SIM_BOARD=gfx1151+gfx1100", NULL) {
         OK(H(hipFuncGetAttributes)(&a, &read_answer_stub));
         CHECK(a.maxThreadsPerBlock == 1024);
     }
-    GIVES(hipErrorMissingConfiguration, H(__hipPopCallConfiguration)(&(dim3){0, 0, 0}, &(dim3){0, 0, 0}, &(size_t){0}, &(hipStream_t){NULL}));
+    GIVES(hipErrorMissingConfiguration, H(__hipPopCallConfiguration)(&(dim3){0, 0, 0}, &(dim3){0, 0, 0}, &(size_t){0},
+                                                                     &(hipStream_t){NULL}));
     GIVES(hipErrorInvalidDeviceFunction, H(hipLaunchKernel)(&answer_shadow, (dim3){1, 1, 1}, (dim3){1, 1, 1}, NULL, 0, NULL));
     GIVES(hipErrorInvalidSymbol, H(hipMemcpyToSymbol)(&read_answer_stub, &managed_init, 4, 0, hipMemcpyHostToDevice));
     H(__hipUnregisterFatBinary)(fat);
@@ -251,10 +253,12 @@ TEST(cooperative_launches_are_bounded, "", NULL) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(axpy_gfx1100), cmocka_unit_test(axpy_gfx1151), cmocka_unit_test(axpy_gfx1201), cmocka_unit_test(axpy_gfx942),
+        cmocka_unit_test(axpy_gfx1100), cmocka_unit_test(axpy_gfx1151), cmocka_unit_test(axpy_gfx1201),
+            cmocka_unit_test(axpy_gfx942),
         cmocka_unit_test(axpy_deterministic), cmocka_unit_test(a_target_without_code), cmocka_unit_test(modules),
         cmocka_unit_test(the_library_api), cmocka_unit_test(registration), cmocka_unit_test(dynamic_lds),
-        cmocka_unit_test(refused_shapes_6), cmocka_unit_test(refused_shapes_7), cmocka_unit_test(faults_surface_at_the_next_call),
+        cmocka_unit_test(refused_shapes_6), cmocka_unit_test(refused_shapes_7),
+            cmocka_unit_test(faults_surface_at_the_next_call),
         cmocka_unit_test(a_reset_device_is_in_order_again), cmocka_unit_test(occupancy),
         cmocka_unit_test(cooperative_launches_are_bounded)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,7 +11,8 @@
 #define HIP_SIZE(type, size) _Static_assert(sizeof(type) == size, #type);
 #define HIP_FIELD(type, field, offset) _Static_assert(offsetof(type, field) == offset, #type "." #field);
 #include "layout.def"
-_Static_assert(sizeof(hipMemsetParams_7) == 40 && offsetof(hipMemsetParams_7, height) == 32, "HIP 7: dst, pitch, value, elementSize, width, height");
+_Static_assert(sizeof(hipMemsetParams_7) == 40 && offsetof(hipMemsetParams_7, height) == 32,
+               "HIP 7: dst, pitch, value, elementSize, width, height");
 
 static void layouts_are_hips(void **state) { (void)state; }
 

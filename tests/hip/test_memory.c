@@ -54,7 +54,8 @@ TEST(rectangles, "", NULL) {
     OK(H(hipMemset3D)(p, 0, (hipExtent){12, 4, 5}));
     unsigned char box[3 * 2 * 6], got[5 * 4 * 12];
     for (size_t i = 0; i < sizeof box; i++) box[i] = (unsigned char)(i + 1);
-    hipMemcpy3DParms c = {.srcPtr = {box, 6, 6, 2}, .dstPtr = p, .dstPos = {3, 1, 2}, .extent = {6, 2, 3}, .kind = hipMemcpyHostToDevice};
+    hipMemcpy3DParms c = {.srcPtr = {box, 6, 6, 2}, .dstPtr = p, .dstPos = {3, 1, 2}, .extent = {6, 2, 3},
+                          .kind = hipMemcpyHostToDevice};
     OK(H(hipMemcpy3D)(&c));
     hipMemcpy3DParms r = {.srcPtr = p, .dstPtr = {got, 12, 12, 4}, .extent = {12, 4, 5}, .kind = hipMemcpyDeviceToHost};
     OK(H(hipMemcpy3D)(&r));
@@ -74,7 +75,8 @@ TEST(fills, "", NULL) {
     OK(H(hipMemsetD16)((char *)d + 2, 0xBEEF, 3));
     OK(H(hipMemsetD32)((char *)d + 8, 0x12345678, 2));
     OK(H(hipMemcpy)(b, d, 64, hipMemcpyDeviceToHost));
-    CHECK(b[0] == 0xAB && b[63] == 0xAB && b[2] == 0xEF && b[3] == 0xBE && b[7] == 0xBE && b[8] == 0x78 && b[15] == 0x12 && b[16] == 0xAB);
+    CHECK(b[0] == 0xAB && b[63] == 0xAB && b[2] == 0xEF && b[3] == 0xBE && b[7] == 0xBE && b[8] == 0x78 && b[15] == 0x12 &&
+          b[16] == 0xAB);
     GIVES(hipErrorInvalidValue, H(hipMemset)(d, 0, 65));
     GIVES(hipErrorInvalidValue, H(hipMemset)(b, 0, 4)); /* memory that HIP does not know */
     GIVES(hipErrorInvalidValue, H(hipMemsetD32)((char *)d + 2, 0, 1));
@@ -236,7 +238,8 @@ int main(void) {
         cmocka_unit_test(copies_in_every_direction), cmocka_unit_test(rectangles), cmocka_unit_test(fills),
         cmocka_unit_test(memory_types_were_renumbered_5), cmocka_unit_test(memory_types_were_renumbered_6),
         cmocka_unit_test(host_memory), cmocka_unit_test(managed_memory_on_an_apu),
-        cmocka_unit_test(a_discrete_boards_memory_is_not_the_hosts), cmocka_unit_test(memory_is_counted), cmocka_unit_test(pools),
+        cmocka_unit_test(a_discrete_boards_memory_is_not_the_hosts), cmocka_unit_test(memory_is_counted),
+            cmocka_unit_test(pools),
         cmocka_unit_test(arrays_hold_what_is_copied)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,8 +31,10 @@ static void say(void) {
     size_t total = 0;
     for (int t = 0; t < 5; t++) {
         char line[256];
-        if (t % 2) snprintf(line, sizeof line, "%3d of %d: %-6s|%6.2f|%c|%#x|%lld|%*d|%%\n", t, n, "odd", x * t, 'a' + t, 255, -5000000000ll, 4, t);
-        else snprintf(line, sizeof line, "even %s\n", t ? "a string that is longer than one packet of seven words holds, so that it is split" : "");
+        if (t % 2) snprintf(line, sizeof line, "%3d of %d: %-6s|%6.2f|%c|%#x|%lld|%*d|%%\n", t, n, "odd", x * t, 'a' + t, 255,
+                            -5000000000ll, 4, t);
+        else snprintf(line, sizeof line, "even %s\n",
+                      t ? "a string that is longer than one packet of seven words holds, so that it is split" : "");
         if (!strstr(text, line)) fprintf(stderr, "no \"%s\" in:\n%s", line, text);
         CHECK(strstr(text, line));
         CHECK(got[t] == (int)strlen(line)); /* what printf returns */
@@ -73,7 +75,8 @@ static void buffered(void) {
     ssize_t bytes = pread(fd, text, sizeof text - 1, 0);
     CHECK(bytes > 0);
     text[bytes] = 0;
-    if (strcmp(text, "42 and  2.5 say :hello:\n0x2a 42\n42 and  2.5 say :hello:\n0x2a 42\n") != 0) fprintf(stderr, "%s", text), _exit(2);
+    if (strcmp(text, "42 and  2.5 say :hello:\n0x2a 42\n42 and  2.5 say :hello:\n0x2a 42\n") != 0) fprintf(stderr, "%s", text),
+        _exit(2);
 }
 TEST(records_in_a_buffer, "", NULL) { buffered(); }
 
@@ -94,7 +97,8 @@ TEST(heap_gfx1030, "OCHRE_SIM_BOARD=gfx1030", NULL) { heap(); }
 TEST(heap_gfx90a, "OCHRE_SIM_BOARD=gfx90a", NULL) { heap(); }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(say_gfx1030), cmocka_unit_test(say_gfx90a), cmocka_unit_test(records_in_a_buffer), cmocka_unit_test(heap_gfx1030),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(say_gfx1030), cmocka_unit_test(say_gfx90a),
+                                       cmocka_unit_test(records_in_a_buffer), cmocka_unit_test(heap_gfx1030),
                                        cmocka_unit_test(heap_gfx90a),
                                        cmocka_unit_test(an_assertion_is_printed_and_breaks_the_device)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -203,6 +203,7 @@ int main(void) {
         cmocka_unit_test(the_null_stream_and_blocking_streams_wait_for_each_other),
         cmocka_unit_test(spt_calls_use_the_threads_own_stream), cmocka_unit_test(events_order_streams_and_tell_time),
         cmocka_unit_test(callbacks_priorities_flags), cmocka_unit_test(values_are_waited_for_and_written),
-        cmocka_unit_test(threads_share_a_device), cmocka_unit_test(one_order_when_deterministic), cmocka_unit_test(a_counting_clock)};
+        cmocka_unit_test(threads_share_a_device), cmocka_unit_test(one_order_when_deterministic),
+            cmocka_unit_test(a_counting_clock)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -49,7 +49,8 @@ static void textures(void) {
     OK(H(hipDestroyTextureObject)(t));
     GIVES(hipErrorInvalidValue, H(hipDestroyTextureObject)(t));
     /* linear filter between texel centres, coordinates from 0 to 1 */
-    d = (hipTextureDesc){.addressMode = {hipAddressModeWrap, hipAddressModeClamp}, .filterMode = hipFilterModeLinear, .normalizedCoords = 1};
+    d = (hipTextureDesc){.addressMode = {hipAddressModeWrap, hipAddressModeClamp}, .filterMode = hipFilterModeLinear,
+                         .normalizedCoords = 1};
     OK(H(hipCreateTextureObject)(&t, &r, &d, NULL));
     float mid[4] = {3.0f / W, 2.5f / HEIGHT, 1 + 4.5f / W, 3.5f / HEIGHT};
     sample_at(t, 2, mid, out);
@@ -59,7 +60,8 @@ static void textures(void) {
     float *p;
     OK(H(hipMallocPitch)((void **)&p, &pitch, W * 4, HEIGHT));
     OK(H(hipMemcpy2D)(p, pitch, texels, W * 4, W * 4, HEIGHT, hipMemcpyHostToDevice));
-    r = (hipResourceDesc){.resType = hipResourceTypePitch2D, .res.pitch2D = {p, {32, 0, 0, 0, hipChannelFormatKindFloat}, W, HEIGHT, pitch}};
+    r = (hipResourceDesc){.resType = hipResourceTypePitch2D, .res.pitch2D = {p, {32, 0, 0, 0, hipChannelFormatKindFloat}, W,
+                                                                             HEIGHT, pitch}};
     d = (hipTextureDesc){.addressMode = {hipAddressModeClamp, hipAddressModeClamp}};
     OK(H(hipCreateTextureObject)(&t, &r, &d, NULL));
     at[0] = 0.5f, at[1] = 0.5f, at[2] = 1.5f, at[3] = 0.5f;
@@ -70,7 +72,8 @@ static void textures(void) {
     for (int i = 0; i < 64; i++) numbers[i] = 1000 - i * 7;
     OK(H(hipMalloc)((void **)&lin, sizeof numbers));
     OK(H(hipMemcpy)(lin, numbers, sizeof numbers, hipMemcpyHostToDevice));
-    r = (hipResourceDesc){.resType = hipResourceTypeLinear, .res.linear = {lin, {32, 0, 0, 0, hipChannelFormatKindSigned}, sizeof numbers}};
+    r = (hipResourceDesc){.resType = hipResourceTypeLinear, .res.linear = {lin, {32, 0, 0, 0, hipChannelFormatKindSigned},
+                                                                           sizeof numbers}};
     OK(H(hipCreateTextureObject)(&t, &r, &d, NULL));
     int *dout;
     OK(H(hipMalloc)((void **)&dout, sizeof got));
@@ -88,7 +91,8 @@ static void surfaces(void) {
     hipArray_t a = filled(hipArraySurfaceLoadStore);
     hipResourceDesc r = {.resType = hipResourceTypeArray, .res.array.array = a};
     hipSurfaceObject_t s;
-    fn__Z22hipCreateSurfaceObjectPP13__hip_surfacePK15hipResourceDesc *create = H(_Z22hipCreateSurfaceObjectPP13__hip_surfacePK15hipResourceDesc);
+    fn__Z22hipCreateSurfaceObjectPP13__hip_surfacePK15hipResourceDesc *create =
+        H(_Z22hipCreateSurfaceObjectPP13__hip_surfacePK15hipResourceDesc);
     OK(create(&s, &r));
     int w = W;
     void *params[] = {&s, &w};
