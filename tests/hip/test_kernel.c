@@ -251,6 +251,32 @@ TEST(cooperative_launches_are_bounded, "", NULL) {
     CHECK(v == 96 * 1024);
 }
 
+TEST(one_launch_on_several_devices, "OCHRE_SIM_BOARD=gfx1100+gfx942", NULL) {
+    hipFunctionLaunchParams list[2];
+    hipStream_t streams[2];
+    unsigned *d[2], v;
+    void *params[2][1];
+    for (int i = 0; i < 2; i++) {
+        OK(H(hipSetDevice)(i));
+        OK(H(hipStreamCreate)(&streams[i]));
+        OK(H(hipMalloc)((void **)&d[i], 4));
+        OK(H(hipMemset)(d[i], 0, 4));
+        params[i][0] = &d[i];
+        list[i] = (hipFunctionLaunchParams){get(load(), "count"), (unsigned)i + 1, 1, 1, 64, 1, 1, 0, streams[i], params[i]};
+    }
+    OK(H(hipModuleLaunchCooperativeKernelMultiDevice)(list, 2, 0));
+    for (int i = 0; i < 2; i++) {
+        OK(H(hipStreamSynchronize)(streams[i]));
+        OK(H(hipMemcpy)(&v, d[i], 4, hipMemcpyDeviceToHost));
+        CHECK(v == 64 * ((unsigned)i + 1));
+    }
+    list[1] = list[0];
+    GIVES(hipErrorInvalidDevice, H(hipModuleLaunchCooperativeKernelMultiDevice)(list, 2, 0)); /* a device once */
+    GIVES(hipErrorInvalidValue, H(hipModuleLaunchCooperativeKernelMultiDevice)(list, 3, 0));
+    /* a function is of one device */
+    GIVES(hipErrorInvalidHandle, H(hipModuleLaunchKernel)(list[0].function, 1, 1, 1, 1, 1, 1, 0, streams[1], params[0], NULL));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(axpy_gfx1100), cmocka_unit_test(axpy_gfx1151), cmocka_unit_test(axpy_gfx1201),
@@ -260,6 +286,6 @@ int main(void) {
         cmocka_unit_test(refused_shapes_6), cmocka_unit_test(refused_shapes_7),
             cmocka_unit_test(faults_surface_at_the_next_call),
         cmocka_unit_test(a_reset_device_is_in_order_again), cmocka_unit_test(occupancy),
-        cmocka_unit_test(cooperative_launches_are_bounded)};
+        cmocka_unit_test(cooperative_launches_are_bounded), cmocka_unit_test(one_launch_on_several_devices)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
