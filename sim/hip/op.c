@@ -116,7 +116,8 @@ static hipError_t run_kernel(const sim_op *op, sim_stream *s) {
     memcpy(host + args, &packet, sizeof packet);
     launch.kernarg_addr = s->kernarg_addr;
     launch.dispatch_ptr = s->kernarg_addr + args;
-    launch.dispatch_id = atomic_fetch_add(&sim_hip.n_launches, 0);
+    static _Atomic uint64_t dispatched;
+    launch.dispatch_id = atomic_fetch_add(&dispatched, 1);
     och_err err;
     och_err_clear(&err);
     uint64_t executed = 0;
