@@ -5,7 +5,8 @@
  * leaves the group the old bytes are put back, when it enters the new ones. Stores become everybody's at a release of device
  * scope (check_order.h), before an atomic of the same address, at the group's end, and at last with age, since no machine
  * hides a store for ever. Where atomic stores look like plain ones the group's last store counts as one: a flag overtakes
- * the data, which is what a missing release allows. After an atomic the group gives way while it hides something. */
+ * the data, which is what a missing release allows. After an atomic, or a store that may be a flag, the group gives way while
+ * it hides something. */
 #include "base/alloc.h"
 #include "exec/access.h"
 #include "exec/check_order.h"
@@ -16,6 +17,8 @@
 
 /* Turns of its group that a store stays hidden. */
 #define AGE_MAX 32
+/* Times that a group gives way after a store that may be a flag. */
+#define FLAGS_MAX 16
 /* Eight-byte cells that a group may hide. */
 #define CELLS_MAX (1u << 20)
 
@@ -34,7 +37,9 @@ typedef struct hidden {
     cell *cells;
     uint32_t capacity, used; /* capacity: a power of two */
     uint32_t seq;            /* of the group's last write, 1, 2, ... */
+    uint32_t n_flags;
     bool last_plain, fresh;  /* fresh: something was hidden since the group gave way */
+    bool flag;               /* the store that runs may be a flag: one lane's, with others hidden before it */
     const sim_uop **prev;    /* [waves] */
 } hidden;
 
@@ -209,6 +214,7 @@ static bool before(sim_observer *ob, sim_wave *w, const sim_uop *u) {
     sim_access *a = &o->access;
     if (!sim_access_of(w, u->inst, a) || !a->store) return true;
     bool coherent = sim_check_device_coherent(u->inst), global = false;
+    h->flag = !coherent && !o->marks_stores && h->used && !(a->mask & (a->mask - 1));
     for (unsigned l = 0; l < SIM_MAX_LANES; l++) {
         if (!(a->mask >> l & 1) || a->space[l] != SIM_ACCESS_GLOBAL) continue;
         if (!global) h->seq++;
@@ -251,6 +257,7 @@ static bool after(sim_observer *ob, sim_wave *w, const sim_uop *u) {
                 if (c) get(o, c, (uint8_t)mask & c->mask, c->now);
             }
         }
+        if (h->flag && h->n_flags++ < FLAGS_MAX) w->worker->give_way = true;
     } else if (h->used && h->fresh) {
         h->fresh = false;
         w->worker->give_way = true;

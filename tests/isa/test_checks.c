@@ -316,6 +316,24 @@ static void missing_fence(void **s) {
     clean(OF("race", "race_grid_barrier_clean", NULL, 8, 128, .arg = 8), neighbours_must);
 }
 
+static bool lock_right(const run *r, const result *got) { return got->out[0] == 3 * r->grid * (r->grid + 1) / 2; }
+static void lock_must(const run *r, const result *got) { must(r, got, lock_right(r, got)); }
+
+/* Half an order is none: a release that nobody acquires, an acquire of what nobody released, a scope too narrow. */
+static void half_fences(void **s) {
+    (void)s;
+    static const char *const crimes[] = {"missing_release", "missing_acquire", "narrow_scope"};
+    static const char *const good[] = {"missing_release_clean", "missing_acquire_clean", "narrow_scope_clean"};
+    for (size_t i = 0; i < sizeof crimes / sizeof *crimes; i++) {
+        crime(OF("race", crimes[i], "race", 2, 64), OCH_DEVICE, SIM_FAULT_RACE, "no release and acquire");
+        clean(OF("race", good[i], NULL, 2, 64), flag_must);
+    }
+    crime(OF("race", "unordered_lock", "race", 8, 64), OCH_DEVICE, SIM_FAULT_RACE, "no release and acquire");
+    clean(OF("race", "unordered_lock_clean", NULL, 8, 64), lock_must);
+    clean(OF("race", "missing_fence_acq_rel_clean", NULL, 8, 64, .arg = 8), last_block_must);
+    wrong_when_weak(OF("race", "missing_release", NULL, 2, 64), NULL, flag_right);
+}
+
 static void unknown_check(void **s) {
     (void)s;
     run r = OF("limits", "too_many_threads", "barrier,sense", 1, 64, .board = "gfx1100");
@@ -334,6 +352,7 @@ int main(void) {
         cmocka_unit_test(trap), cmocka_unit_test(jump_off_code), cmocka_unit_test(too_many_threads),
         cmocka_unit_test(too_much_lds), cmocka_unit_test(too_many_registers), cmocka_unit_test(wrong_target),
         cmocka_unit_test(uninit), cmocka_unit_test(race_lds), cmocka_unit_test(race_global), cmocka_unit_test(missing_fence),
+        cmocka_unit_test(half_fences),
         cmocka_unit_test(unknown_check),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -142,3 +142,68 @@ template <bool fenced> DEVICE void neighbours(u32 *out, u32 n_groups) {
 }
 KERNEL BLOCK(128) race_grid_barrier(u32 *out, u32 n_groups) { neighbours<false>(out, n_groups); }
 KERNEL BLOCK(128) race_grid_barrier_clean(u32 *out, u32 n_groups) { neighbours<true>(out, n_groups); }
+
+// The same hand-over with one half of the fence, with the wrong scope, and with the language's own release and acquire.
+enum { RELEASES = 1, ACQUIRES = 2, NARROW = 4 };
+template <int how> DEVICE void hand_over_half(u32 *out) {
+    if (thread()) return;
+    if (group() == 0) {
+        out[2] = 42;
+        if (how & NARROW) __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
+        else if (how & RELEASES) __builtin_amdgcn_fence(__ATOMIC_RELEASE, "agent");
+        flag(&out[1], 1);
+    } else {
+        while (peek(&out[1]) == 0) __builtin_amdgcn_s_sleep(1);
+        if (how & NARROW) __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
+        else if (how & ACQUIRES) __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "agent");
+        out[0] = out[2];
+    }
+}
+KERNEL BLOCK(64) missing_release(u32 *out) { hand_over_half<ACQUIRES>(out); }
+KERNEL BLOCK(64) missing_acquire(u32 *out) { hand_over_half<RELEASES>(out); }
+KERNEL BLOCK(64) narrow_scope(u32 *out) { hand_over_half<NARROW>(out); }
+KERNEL BLOCK(64) missing_release_clean(u32 *out) { hand_over_half<RELEASES | ACQUIRES>(out); }
+KERNEL BLOCK(64) missing_acquire_clean(u32 *out) {
+    if (thread()) return;
+    if (group() == 0) {
+        out[2] = 42;
+        __hip_atomic_store(&out[1], 1, __ATOMIC_RELEASE, __HIP_MEMORY_SCOPE_AGENT);
+    } else {
+        while (__hip_atomic_load(&out[1], __ATOMIC_ACQUIRE, __HIP_MEMORY_SCOPE_AGENT) == 0) __builtin_amdgcn_s_sleep(1);
+        out[0] = out[2];
+    }
+}
+// System scope does what the device's does, and more.
+KERNEL BLOCK(64) narrow_scope_clean(u32 *out) {
+    if (thread()) return;
+    if (group() == 0) {
+        out[2] = 42;
+        __hip_atomic_store(&out[1], 1, __ATOMIC_RELEASE, __HIP_MEMORY_SCOPE_SYSTEM);
+    } else {
+        while (__hip_atomic_load(&out[1], __ATOMIC_ACQUIRE, __HIP_MEMORY_SCOPE_SYSTEM) == 0) __builtin_amdgcn_s_sleep(1);
+        out[0] = out[2];
+    }
+}
+
+// A lock that every group takes three times: out[1] the lock, out[0] what it guards.
+template <bool ordered> DEVICE void locked(u32 *out) {
+    constexpr int take = ordered ? __ATOMIC_ACQUIRE : __ATOMIC_RELAXED, give = ordered ? __ATOMIC_RELEASE : __ATOMIC_RELAXED;
+    if (thread()) return;
+    for (u32 i = 0; i < 3; i++) {
+        while (__hip_atomic_exchange(&out[1], 1, take, __HIP_MEMORY_SCOPE_AGENT)) __builtin_amdgcn_s_sleep(1);
+        out[0] += group() + 1;
+        __hip_atomic_store(&out[1], 0, give, __HIP_MEMORY_SCOPE_AGENT);
+    }
+}
+KERNEL BLOCK(64) unordered_lock(u32 *out) { locked<false>(out); }
+KERNEL BLOCK(64) unordered_lock_clean(u32 *out) { locked<true>(out); }
+
+// The last group by one atomic that is both: release for what it wrote, acquire for what it reads.
+KERNEL BLOCK(64) missing_fence_acq_rel_clean(u32 *out, u32 n_groups) {
+    if (thread()) return;
+    out[2 + group()] = group() + 1;
+    if (__hip_atomic_fetch_add(&out[1], 1, __ATOMIC_ACQ_REL, __HIP_MEMORY_SCOPE_AGENT) != n_groups - 1) return;
+    u32 sum = 0;
+    for (u32 i = 0; i < n_groups; i++) sum += out[2 + i];
+    out[0] = sum;
+}
