@@ -34,7 +34,7 @@ typedef struct vector {
     const char *format, *mnemonic;
     uint32_t targets;
     unsigned wave, n_bytes, n_in, n_out;
-    uint8_t code[32];
+    uint8_t code[128];
     item in[MAX_ITEMS], out[MAX_ITEMS];
 } vector;
 
