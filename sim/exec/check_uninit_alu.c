@@ -37,25 +37,31 @@ static sim_uninit_class salu_class(const char *m) {
     return c;
 }
 
+/* The name without "V_", and without what the halves of a pair have before it. */
+static const char *vector_name(const sim_inst *i) {
+    const char *m = i->meaning + (begins(i->meaning, "V_") ? 2 : 0);
+    return m + (begins(m, "DUAL_") ? 5 : 0);
+}
+
 static uint8_t valu_kind(const sim_inst *i) {
     static const struct {
         const char *name;
         uint8_t kind;
     } kinds[] = {
-        {"V_READLANE", SIM_UK_READLANE}, {"V_READFIRSTLANE", SIM_UK_READFIRSTLANE}, {"V_WRITELANE", SIM_UK_WRITELANE},
-        {"V_SWAPREL", SIM_UK_DEFINES}, {"V_SWAP", SIM_UK_SWAP}, {"V_MOVREL", SIM_UK_MOVREL},
-        {"V_PERMLANE16_SWAP", SIM_UK_SWAP_CROSS}, {"V_PERMLANE32_SWAP", SIM_UK_SWAP_CROSS}, {"V_PERMLANE", SIM_UK_CROSS},
-        {"V_PERM_", SIM_UK_PERM}, {"V_ALIGN", SIM_UK_ONE}, {"V_BFI", SIM_UK_ONE}, {"V_BITOP", SIM_UK_ONE},
-        {"V_PACK", SIM_UK_ONE}, {"V_CVT_PK", SIM_UK_ONE}, {"V_CVT_SCALE", SIM_UK_ONE}, {"V_CVT_SR", SIM_UK_ONE},
-        {"V_WMMA", SIM_UK_DEFINES}, {"V_SWMMAC", SIM_UK_DEFINES}, {"V_MFMA", SIM_UK_DEFINES}, {"V_SMFMAC", SIM_UK_DEFINES},
-        {"V_MAD_U64_U32", SIM_UK_LOW_FIRST}, {"V_MAD_I64_I32", SIM_UK_LOW_FIRST}, {"V_MAD_CO_U64", SIM_UK_LOW_FIRST},
-        {"V_MAD_CO_I64", SIM_UK_LOW_FIRST}, {"V_MAD_NC", SIM_UK_LOW_FIRST}, {"V_LSHLREV_B64", SIM_UK_LOW_FIRST},
-        {"V_LSHL_ADD_U64", SIM_UK_LOW_FIRST}, {"V_MOV_B64", SIM_UK_LOW_FIRST}, {"V_ADD_NC_U64", SIM_UK_LOW_FIRST},
-        {"V_PK_MOV", SIM_UK_LOW_FIRST}, {"V_PK_", SIM_UK_LOW_FIRST}, {"V_DOT", SIM_UK_LOW_FIRST}, {"V_NOP", SIM_UK_NOTHING},
+        {"READLANE", SIM_UK_READLANE}, {"READFIRSTLANE", SIM_UK_READFIRSTLANE}, {"WRITELANE", SIM_UK_WRITELANE},
+        {"SWAPREL", SIM_UK_DEFINES}, {"SWAP", SIM_UK_SWAP}, {"MOVREL", SIM_UK_MOVREL},
+        {"PERMLANE16_SWAP", SIM_UK_SWAP_CROSS}, {"PERMLANE32_SWAP", SIM_UK_SWAP_CROSS}, {"PERMLANE", SIM_UK_CROSS},
+        {"PERM_", SIM_UK_PERM}, {"ALIGN", SIM_UK_ONE}, {"BFI", SIM_UK_ONE}, {"BITOP", SIM_UK_ONE},
+        {"PACK", SIM_UK_ONE}, {"CVT_PK", SIM_UK_ONE}, {"CVT_SCALE", SIM_UK_ONE}, {"CVT_SR", SIM_UK_ONE},
+        {"WMMA", SIM_UK_DEFINES}, {"SWMMAC", SIM_UK_DEFINES}, {"MFMA", SIM_UK_DEFINES}, {"SMFMAC", SIM_UK_DEFINES},
+        {"MAD_U64_U32", SIM_UK_LOW_FIRST}, {"MAD_I64_I32", SIM_UK_LOW_FIRST}, {"MAD_CO_U64", SIM_UK_LOW_FIRST},
+        {"MAD_CO_I64", SIM_UK_LOW_FIRST}, {"MAD_NC", SIM_UK_LOW_FIRST}, {"LSHLREV_B64", SIM_UK_LOW_FIRST},
+        {"LSHL_ADD_U64", SIM_UK_LOW_FIRST}, {"MOV_B64", SIM_UK_LOW_FIRST}, {"ADD_NC_U64", SIM_UK_LOW_FIRST},
+        {"PK_MOV", SIM_UK_LOW_FIRST}, {"PK_", SIM_UK_LOW_FIRST}, {"DOT", SIM_UK_LOW_FIRST}, {"NOP", SIM_UK_NOTHING},
     };
-    const char *m = i->meaning;
-    if (begins(m, "V_CNDMASK")) return SIM_UK_CNDMASK;
-    if ((!strcmp(m, "V_MOV_B32") || begins(m, "V_ACCVGPR")) && i->lanes == SIM_LANES_PLAIN) return SIM_UK_COPY;
+    const char *m = vector_name(i);
+    if (begins(m, "CNDMASK")) return SIM_UK_CNDMASK;
+    if ((!strcmp(m, "MOV_B32") || begins(m, "ACCVGPR")) && i->lanes == SIM_LANES_PLAIN) return SIM_UK_COPY;
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
         if (begins(m, kinds[k].name)) return kinds[k].kind;
     return SIM_UK_ALL;
@@ -251,13 +257,13 @@ static bool is16(unsigned t) { return t == SIM_T_B16 || t == SIM_T_U16 || t == S
 
 /* Instructions that add to their destination without naming it a source. */
 static bool accumulates(const sim_inst *i) {
-    const char *m = i->meaning;
-    return begins(m, "V_FMAC") || begins(m, "V_MAC") || begins(m, "V_PK_FMAC") || (begins(m, "V_DOT") && strchr(m, 'C') && i->format != SIM_VOP3P);
+    const char *m = vector_name(i);
+    return begins(m, "FMAC") || begins(m, "MAC") || begins(m, "PK_FMAC") || (begins(m, "DOT") && strchr(m, 'C') && i->format != SIM_VOP3P);
 }
 
 /* A value equal to itself whatever it is: x ^ x, x - x. */
 static bool cancels(const sim_inst *i) {
-    return (begins(i->meaning, "V_XOR_B") || begins(i->meaning, "V_SUB_")) && i->src[0].kind == SIM_K_VGPR &&
+    return (begins(vector_name(i), "XOR_B") || begins(vector_name(i), "SUB_")) && i->src[0].kind == SIM_K_VGPR &&
            i->src[1].kind == SIM_K_VGPR && i->src[0].reg == i->src[1].reg && i->lanes == SIM_LANES_PLAIN;
 }
 

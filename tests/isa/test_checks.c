@@ -232,9 +232,13 @@ static void uninit(void **s) {
           "global_store|ds_|LDS that nothing has written");
     crime(OF("uninit", "uninit_scratch", "uninit", 1, 64, .arg = 3), OCH_DEVICE, SIM_FAULT_UNINITIALIZED,
           "global_store|scratch that nothing has written");
+    crime(OF("uninit", "uninit_select", "uninit", 1, 64), OCH_DEVICE, SIM_FAULT_UNINITIALIZED, "global_store|v40");
+    crime(OF("uninit", "uninit_masked", "uninit", 1, 64), OCH_DEVICE, SIM_FAULT_UNINITIALIZED, "branch|s40");
+    crime(OF("uninit", "uninit_exchanged", "uninit", 1, 64), OCH_DEVICE, SIM_FAULT_UNINITIALIZED, "global_store");
     static const char *const good[] = {"uninit_register_clean", "uninit_address_clean", "uninit_branch_clean",
                                        "uninit_scalar_branch_clean", "uninit_lds_clean", "uninit_scratch_clean",
-                                       "uninit_harmless_clean"};
+                                       "uninit_harmless_clean", "uninit_padding_clean", "uninit_select_clean",
+                                       "uninit_masked_clean", "uninit_exchanged_clean"};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) clean(OF("uninit", good[i], NULL, 1, 64, .arg = 3), NULL);
 }
 
@@ -334,6 +338,23 @@ static void half_fences(void **s) {
     wrong_when_weak(OF("race", "missing_release", NULL, 2, 64), NULL, flag_right);
 }
 
+static void memory_of_one_target(void **s) {
+    (void)s;
+    result got;
+    run r = OF("race", "missing_write_back", "race", 2, 64, .board = "gfx942");
+    launch(&r, &got);
+    assert_int_equal(got.fault, SIM_FAULT_RACE);
+    wrong_when_weak(r, "gfx942", flag_right);
+    /* Targets that tell plain stores apart keep this one back for as long as its group sleeps. */
+    for (int i = 0; i < 2; i++) {
+        run between = OF("race", "hidden_store_between", "weak", 2, 64, .board = i ? "gfx1201" : "gfx942");
+        launch(&between, &got);
+        assert_int_equal(got.status, OCH_OK);
+        assert_int_equal(got.out[3], 1);
+        assert_int_equal(got.out[1], 100);
+    }
+}
+
 static void unknown_check(void **s) {
     (void)s;
     run r = OF("limits", "too_many_threads", "barrier,sense", 1, 64, .board = "gfx1100");
@@ -352,7 +373,7 @@ int main(void) {
         cmocka_unit_test(trap), cmocka_unit_test(jump_off_code), cmocka_unit_test(too_many_threads),
         cmocka_unit_test(too_much_lds), cmocka_unit_test(too_many_registers), cmocka_unit_test(wrong_target),
         cmocka_unit_test(uninit), cmocka_unit_test(race_lds), cmocka_unit_test(race_global), cmocka_unit_test(missing_fence),
-        cmocka_unit_test(half_fences),
+        cmocka_unit_test(half_fences), cmocka_unit_test(memory_of_one_target),
         cmocka_unit_test(unknown_check),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -207,3 +207,32 @@ KERNEL BLOCK(64) missing_fence_acq_rel_clean(u32 *out, u32 n_groups) {
     for (u32 i = 0; i < n_groups; i++) sum += out[2 + i];
     out[0] = sum;
 }
+
+// gfx942's stores that have come back are in a cache of some of the device's workgroups.
+KERNEL BLOCK(64) missing_write_back(u32 *out) {
+    if (thread()) return;
+    if (group() == 0) {
+        out[2] = 42;
+#if defined(__gfx942__)
+        asm volatile("s_waitcnt vmcnt(0)" : : : "memory");
+#endif
+        flag(&out[1], 1);
+    } else {
+        while (peek(&out[1]) == 0) __builtin_amdgcn_s_sleep(1);
+        __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "agent");
+        out[0] = out[2];
+    }
+}
+
+// While the first group's store is its own, the second one's additions are not lost: out[2] and out[3] are what it read.
+KERNEL BLOCK(64) hidden_store_between(u32 *out) {
+    if (thread()) return;
+    if (group() == 0) {
+        out[1] = 100;
+        for (u32 i = 0; i < 8; i++) __builtin_amdgcn_s_sleep(1);
+    } else {
+        u32 first = count(&out[1]);
+        for (u32 i = 0; i < 2; i++) __builtin_amdgcn_s_sleep(1);
+        out[3] = count(&out[1]) - first;
+    }
+}

@@ -91,3 +91,52 @@ KERNEL BLOCK(64) uninit_harmless_clean(u32 *out, u32 n) {
     if (y > 5 && w == 3) out[thread() * 3 + 1] = w;
     asm volatile("" : : "v"(x + y));
 }
+
+// One byte of a word is written, and the word copied.
+KERNEL BLOCK(64) uninit_padding_clean(u32 *out) {
+    SHARED u32 a[64];
+    ((volatile __attribute__((address_space(3))) unsigned char *)a)[4 * thread()] = 1;
+    barrier();
+    out[thread()] = LDS(a)[thread()] & 0xff;
+}
+KERNEL BLOCK(64) uninit_select_clean(u32 *out) {
+    u32 x = never_written(), y = written(thread());
+    out[thread()] = y < 1000 ? y : x;
+}
+KERNEL BLOCK(64) uninit_select(u32 *out) {
+    u32 x = never_written(), y = written(thread());
+    out[thread()] = y < 10 ? y : x;
+}
+
+// Bits that a mask takes away decide nothing, also when the mask has been kept in a lane meanwhile.
+KERNEL BLOCK(64) uninit_masked_clean(u32 *out) {
+    u32 x;
+    asm volatile("s_and_b32 s41, s40, 0xff\n v_writelane_b32 v41, s41, 3\n v_mov_b32 v42, v41\n"
+                 "v_readlane_b32 s42, v42, 3\n s_and_b32 %0, s42, 0xff00"
+                 : "=s"(x) : : "s40", "s41", "s42", "v41", "v42");
+    if (x == 0) out[thread()] = 1;
+}
+KERNEL BLOCK(64) uninit_masked(u32 *out) {
+    u32 x;
+    asm volatile("s_and_b32 s41, s40, 0xff\n v_writelane_b32 v41, s41, 3\n v_mov_b32 v42, v41\n"
+                 "v_readlane_b32 s42, v42, 3\n s_and_b32 %0, s42, 0xff0"
+                 : "=s"(x) : : "s40", "s41", "s42", "v41", "v42");
+    if (x == 0) out[thread()] = 1;
+}
+
+// Two registers change places: one of them was written.
+#if defined(__gfx942__)
+#define EXCHANGE "v_swap_b32 v41, v42\n"
+#else
+#define EXCHANGE "v_dual_mov_b32 v41, v42 :: v_dual_mov_b32 v42, v41\n"
+#endif
+KERNEL BLOCK(64) uninit_exchanged(u32 *out) {
+    u32 x;
+    asm volatile("v_mov_b32 v42, 5\n" EXCHANGE "v_mov_b32 %0, v42" : "=v"(x) : : "v41", "v42");
+    out[thread()] = x;
+}
+KERNEL BLOCK(64) uninit_exchanged_clean(u32 *out) {
+    u32 x;
+    asm volatile("v_mov_b32 v42, 5\n" EXCHANGE "v_mov_b32 %0, v41" : "=v"(x) : : "v41", "v42");
+    out[thread()] = x;
+}
