@@ -218,12 +218,13 @@ double sim_div_fixup_f64(double q, double den, double num) {
     return neg ? -fabs(q) : fabs(q);
 }
 /* The manual compares quotients with "denormal of f64" where the f32 operation is meant: the reciprocal of a large
- * denominator is a denormal f32. Hardware sets VCC for zeros too, where the text does not. */
+ * denominator is a denormal f32. Hardware sets VCC for zeros too, where the text does not, and takes a quotient of just the
+ * smallest normal number for a denormal one. */
 float sim_div_scale_f32(float s, float den, float num, bool *vcc) {
     *vcc = num == 0.0f || den == 0.0f;
     if (*vcc) return SIM_NAN32;
     double rcp = fabs(1.0 / (double)den), q = fabs((double)num / (double)den);
-    bool rcp_small = rcp > 0 && rcp < 0x1p-126, q_small = q > 0 && q < 0x1p-126;
+    bool rcp_small = rcp > 0 && rcp < 0x1p-126, q_small = q > 0 && q <= 0x1p-126;
     if (exp32(num) - exp32(den) >= 96) {
         *vcc = true;
         return s == den ? sim_ldexp_f32(s, 64) : s;
@@ -244,7 +245,7 @@ double sim_div_scale_f64(double s, double den, double num, bool *vcc) {
     *vcc = num == 0.0 || den == 0.0;
     if (*vcc) return SIM_NAN64;
     double rcp = fabs(1.0 / den), q = fabs(num / den);
-    bool rcp_small = rcp > 0 && rcp < 0x1p-1022, q_small = q > 0 && q < 0x1p-1022;
+    bool rcp_small = rcp > 0 && rcp < 0x1p-1022, q_small = q > 0 && q <= 0x1p-1022;
     if (exp64(num) - exp64(den) >= 768) {
         *vcc = true;
         return s == den ? sim_ldexp_f64(s, 128) : s;

@@ -270,7 +270,7 @@ static void gfx12(void **s) { (void)s; run_named("vectors", "gfx12"); }
 /* Cases worked by hand: hand/NAME.case, made by tools/isa/make_hand.py. */
 static void hand(void **s) {
     (void)s;
-    static const char *const names[] = {"rounding", "scalar", "lanes", "scratch"};
+    static const char *const names[] = {"rounding", "scalar", "lanes", "scratch", "division"};
     unsigned failures = 0;
     for (size_t i = 0; i < 2 * sizeof names / sizeof names[0]; i++) {
         char path[512];
