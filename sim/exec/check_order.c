@@ -10,7 +10,8 @@ bool sim_check_is_link(const sim_uop *u) { return u->fn == sim_control_jump || u
 
 sim_wait sim_check_passed(const sim_wave *w, const sim_uop *prev, const sim_uop *u) {
     static const sim_wait none = {SIM_NO_WAIT, SIM_NO_WAIT, SIM_NO_WAIT, SIM_NO_WAIT, SIM_NO_WAIT, SIM_NO_WAIT};
-    if (prev && prev->target == u && u != prev + 1 && prev->inst && !sim_check_is_link(prev)) {
+    /* Counting begins anew where a branch was taken: waits have no uop, so that its target may be the next one. */
+    if (prev && prev->target == u && w->block == u && !sim_check_is_link(prev)) {
         int64_t to = (int64_t)prev->inst->offset + prev->inst->n_words * 4 + (int64_t)prev->inst->simm16 * 4;
         if (to == (int64_t)u->inst->offset) return none;
     }

@@ -242,24 +242,6 @@ static void uninit(void **s) {
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) clean(OF("uninit", good[i], NULL, 1, 64, .arg = 3), NULL);
 }
 
-static void race_lds(void **s) {
-    (void)s;
-    crime(OF("race", "race_lds", "race", 1, 128), OCH_DEVICE, SIM_FAULT_RACE, "ds_|no barrier between them|of workgroup (0, 0, 0), wave ");
-    crime(OF("race", "race_lds_flat", "race", 1, 128), OCH_DEVICE, SIM_FAULT_RACE, "flat_|no barrier between them");
-    crime(OF("race", "race_lds_reuse", "race", 1, 128), OCH_DEVICE, SIM_FAULT_RACE, "ds_|no barrier between them");
-    clean(OF("race", "race_lds_clean", NULL, 1, 128), NULL);
-    clean(OF("race", "race_lds_atomic_clean", NULL, 1, 128), NULL);
-    clean(OF("race", "race_lds_flag_clean", NULL, 1, 128), NULL);
-}
-static void race_global(void **s) {
-    (void)s;
-    crime(OF("race", "race_global", "race", 4, 128), OCH_DEVICE, SIM_FAULT_RACE, "global_store|no barrier between them");
-    crime(OF("race", "race_global_groups", "race", 4, 64), OCH_DEVICE, SIM_FAULT_RACE,
-          "workgroup (1, 0, 0)|of workgroup (0, 0, 0)|no release and acquire");
-    clean(OF("race", "race_global_clean", NULL, 4, 128), NULL);
-    clean(OF("race", "race_global_groups_clean", NULL, 4, 64), NULL);
-}
-
 /* What out[0] and the rest must be. */
 static uint32_t last_block_sum(const run *r) { return r->grid * (r->grid + 1) / 2; }
 static bool last_block_right(const run *r, const result *got) { return got->out[0] == last_block_sum(r); }
@@ -284,6 +266,25 @@ static void last_block_must(const run *r, const result *got) { must(r, got, last
 static void wide_must(const run *r, const result *got) { must(r, got, wide_right(r, got)); }
 static void flag_must(const run *r, const result *got) { must(r, got, flag_right(r, got)); }
 static void neighbours_must(const run *r, const result *got) { must(r, got, neighbours_right(r, got)); }
+
+static void race_lds(void **s) {
+    (void)s;
+    crime(OF("race", "race_lds", "race", 1, 128), OCH_DEVICE, SIM_FAULT_RACE, "ds_|no barrier between them|of workgroup (0, 0, 0), wave ");
+    crime(OF("race", "race_lds_flat", "race", 1, 128), OCH_DEVICE, SIM_FAULT_RACE, "flat_|no barrier between them");
+    crime(OF("race", "race_lds_reuse", "race", 1, 128), OCH_DEVICE, SIM_FAULT_RACE, "ds_|no barrier between them");
+    clean(OF("race", "race_lds_clean", NULL, 1, 128), NULL);
+    clean(OF("race", "race_lds_atomic_clean", NULL, 1, 128), NULL);
+    clean(OF("race", "race_lds_flag_clean", NULL, 1, 128), NULL);
+}
+static void race_global(void **s) {
+    (void)s;
+    crime(OF("race", "race_global", "race", 4, 128), OCH_DEVICE, SIM_FAULT_RACE, "global_store|no barrier between them");
+    crime(OF("race", "race_global_groups", "race", 4, 64), OCH_DEVICE, SIM_FAULT_RACE,
+          "workgroup (1, 0, 0)|of workgroup (0, 0, 0)|no release and acquire");
+    clean(OF("race", "race_global_flag_clean", NULL, 1, 128), flag_must);
+    clean(OF("race", "race_global_clean", NULL, 4, 128), NULL);
+    clean(OF("race", "race_global_groups_clean", NULL, 4, 64), NULL);
+}
 
 /* Under weak memory the kernel ends well and its result is wrong. */
 static void wrong_when_weak(run r, const char *only, bool (*right)(const run *r, const result *got)) {
@@ -336,6 +337,15 @@ static void half_fences(void **s) {
     clean(OF("race", "unordered_lock_clean", NULL, 8, 64), lock_must);
     clean(OF("race", "missing_fence_acq_rel_clean", NULL, 8, 64, .arg = 8), last_block_must);
     wrong_when_weak(OF("race", "missing_release", NULL, 2, 64), NULL, flag_right);
+    crime(OF("race", "skipped_release", "race", 2, 64), OCH_DEVICE, SIM_FAULT_RACE, "no release and acquire");
+    wrong_when_weak(OF("race", "skipped_release", NULL, 2, 64), NULL, flag_right);
+    for (size_t b = 0; b < sizeof boards / sizeof *boards; b++) {
+        run r = OF("race", "eventual_store", "weak", 2, 64, .board = boards[b]);
+        result got;
+        launch(&r, &got);
+        assert_int_equal(got.status, OCH_OK);
+        flag_must(&r, &got);
+    }
 }
 
 static void memory_of_one_target(void **s) {

@@ -236,3 +236,45 @@ KERNEL BLOCK(64) hidden_store_between(u32 *out) {
         out[3] = count(&out[1]) - first;
     }
 }
+
+// One wave waits in global memory for another of its workgroup.
+KERNEL BLOCK(128) race_global_flag_clean(u32 *out) {
+    if (thread() == 0) {
+        out[2] = 42;
+        __hip_atomic_store(&out[1], 1, __ATOMIC_RELEASE, __HIP_MEMORY_SCOPE_WORKGROUP);
+    }
+    if (thread() == 64) {
+        while (__hip_atomic_load(&out[1], __ATOMIC_ACQUIRE, __HIP_MEMORY_SCOPE_WORKGROUP) == 0) __builtin_amdgcn_s_sleep(1);
+        out[0] = out[2];
+    }
+}
+
+// The release is there, and a branch goes past it.
+KERNEL BLOCK(64) skipped_release(u32 *out) {
+    if (thread()) return;
+    if (group() == 0) {
+        out[2] = 42;
+#if defined(__gfx942__)
+        asm volatile("s_cbranch_execnz 3\n buffer_wbl2 sc1\n s_waitcnt vmcnt(0)" : : : "memory");
+#elif defined(__gfx1100__)
+        asm volatile("s_cbranch_execnz 1\n s_waitcnt_vscnt null, 0x0" : : : "memory");
+#else
+        asm volatile("s_cbranch_execnz 1\n s_wait_storecnt 0x0" : : : "memory");
+#endif
+        flag(&out[1], 1);
+    } else {
+        while (peek(&out[1]) == 0) __builtin_amdgcn_s_sleep(1);
+        __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "agent");
+        out[0] = out[2];
+    }
+}
+
+// No machine keeps a store for ever: each group waits for a word that the other has not released.
+KERNEL BLOCK(64) eventual_store(u32 *out) {
+    if (thread()) return;
+    u32 *mine = &out[1 + group()], *other = &out[2 - group()];
+    *mine = 1;
+    out[8 + group()] = 1;
+    while (peek(other) == 0) __builtin_amdgcn_s_sleep(1);
+    out[0] = 42;
+}
