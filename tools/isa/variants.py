@@ -1268,6 +1268,8 @@ class Context:
                 return True  # hardware sets VCC, the text clears it
             if not f.is_zero(values[1]) and not f.is_zero(values[2]) and f.is_zero(N.div(f, values[2], values[1])):
                 return True  # is a quotient that underflows to zero denormal?
+            if not f.is_zero(values[1]) and f.exponent(N.div(f, values[2], values[1])) == 1:
+                return True  # hardware takes the smallest normal quotient for a denormal one
             if not f.is_zero(values[1]) and f.is_denormal(N.div(f, N.from_float(f, 1.0), values[1])) and f is N.F32:
                 return True
             return values[0] != values[1] and values[0] != values[2]
