@@ -2,6 +2,7 @@
 #include "exec/control.h"
 
 #include "exec/program.h"
+#include "exec/state.h"
 
 #include <string.h>
 
@@ -142,6 +143,34 @@ static const sim_uop *h_get_barrier_state(sim_wave *w, const sim_uop *u) {
     return u + 1;
 }
 
+/* A barrier among waves of the whole launch, one of a workgroup as the device libraries use it: the first active lane's value
+ * is the number of waves less one. The instruction runs again until the last one has arrived. */
+static const sim_uop *h_gws_barrier(sim_wave *w, const sim_uop *u) {
+    sim_launch_state *s = w->group->launch;
+    const sim_inst *i = u->inst;
+    const sim_operand *data = i->data.kind == SIM_K_VGPR ? &i->data : &i->addr;
+    uint64_t exec = SIM_EXEC(w) & w->exec_full;
+    unsigned lane = exec ? (unsigned)__builtin_ctzll(exec) : 0;
+    uint32_t n = w->v[(size_t)data->reg * w->lanes + lane] + 1;
+    if (!s || n <= 1) return u + 1;
+    unsigned id = ((uint32_t)i->offset_imm + (w->s[SIM_S_M0] >> 16 & 63)) & 63;
+    if (!w->gws_waiting) {
+        w->gws_waiting = true;
+        w->gws_target = atomic_load(&s->gws[id].phase) + 1;
+        if (atomic_fetch_add(&s->gws[id].arrived, 1) + 1 >= n) {
+            atomic_store(&s->gws[id].arrived, 0);
+            atomic_fetch_add(&s->gws[id].phase, 1);
+        }
+    }
+    if ((int32_t)(atomic_load(&s->gws[id].phase) - w->gws_target) >= 0) {
+        w->gws_waiting = false;
+        return u + 1;
+    }
+    w->n_executed += (uint64_t)(u - w->block);
+    w->block = u;
+    return yield_at(w, u);
+}
+
 static const sim_uop *h_sleep(sim_wave *w, const sim_uop *u) {
     count(w, u);
     w->block = u + 1;
@@ -238,7 +267,8 @@ static const struct {
 
 sim_bound sim_bind_control(sim_binder *b, const sim_inst *inst, sim_uop *out_u) {
     (void)b;
-    if (inst->format != SIM_SOPP && inst->format != SIM_SOP1 && inst->format != SIM_SOPK && inst->format != SIM_SOPC)
+    if (inst->format != SIM_SOPP && inst->format != SIM_SOP1 && inst->format != SIM_SOPK && inst->format != SIM_SOPC &&
+        strncmp(inst->meaning, "DS_GWS_", 7) != 0)
         return SIM_BOUND_NO;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (!strcmp(rows[i].name, inst->meaning)) {

@@ -54,9 +54,40 @@ static och_status check(const sim_launch *l, och_err *err) {
     return OCH_OK;
 }
 
+/* What an AQL dispatch packet says of the launch (HSA, "Kernel Dispatch Packet"): kernels read their geometry from it. */
+static void dispatch_packet(const sim_launch *l, uint32_t lds_bytes, uint32_t scratch_bytes, uint8_t *p) {
+    memset(p, 0, 64);
+    uint16_t setup = l->grid_items[2] > 1 ? 3 : l->grid_items[1] > 1 ? 2 : 1, size[3];
+    uint32_t items[3];
+    for (int d = 0; d < 3; d++) {
+        size[d] = (uint16_t)l->block[d];
+        items[d] = (uint32_t)l->grid_items[d];
+    }
+    memcpy(p + 2, &setup, 2);
+    memcpy(p + 4, size, 6);
+    memcpy(p + 12, items, 12);
+    memcpy(p + 24, &scratch_bytes, 4);
+    memcpy(p + 28, &lds_bytes, 4);
+    memcpy(p + 40, &l->kernarg_addr, 8);
+}
+
+static och_status run(const sim_launch *l, uint64_t *out_n_executed, och_err *err);
+
 och_status sim_launch_run(const sim_launch *l, uint64_t *out_n_executed, och_err *err) {
     if (out_n_executed) *out_n_executed = 0;
     OCH_TRY(check(l, err));
+    if (l->dispatch_ptr || !(l->kernel->properties & SIM_KERNEL_DISPATCH_PTR)) return run(l, out_n_executed, err);
+    sim_launch own = *l;
+    OCH_TRY(sim_space_alloc(l->space, 64, 64, SIM_MEM_KERNARG, l->device, true, &own.dispatch_ptr, err));
+    dispatch_packet(l, l->kernel->lds_bytes + l->dynamic_lds_bytes, l->kernel->scratch_bytes,
+                    sim_space_host(l->space, own.dispatch_ptr, 64));
+    och_status st = run(&own, out_n_executed, err);
+    och_err ignored = {0};
+    och_status freed = sim_space_free(l->space, own.dispatch_ptr, &ignored);
+    return st == OCH_OK ? freed : st;
+}
+
+static och_status run(const sim_launch *l, uint64_t *out_n_executed, och_err *err) {
     const sim_kernel *k = l->kernel;
     uint32_t threads = l->block[0] * l->block[1] * l->block[2];
     const char *budget = och_env_get(OCH_ENV_OCHRE_SIM_BUDGET);

@@ -25,6 +25,9 @@ typedef struct sim_kernel {
     uint32_t reqd_workgroup_size[3]; /* 0: none */
 } sim_kernel;
 
+/* kernel_code_properties: the kernel reads the dispatch packet. */
+#define SIM_KERNEL_DISPATCH_PTR 2u
+
 typedef struct sim_launch {
     const sim_kernel *kernel;
     sim_isa isa;
@@ -35,7 +38,7 @@ typedef struct sim_launch {
     uint64_t grid_items[3];       /* work-items of the grid (grid * block unless partial) */
     uint32_t dynamic_lds_bytes;
     uint64_t kernarg_addr;        /* device address of the kernel arguments, hidden ones filled in */
-    uint64_t dispatch_ptr, queue_ptr, dispatch_id; /* for kernels that ask for them */
+    uint64_t dispatch_ptr, queue_ptr, dispatch_id; /* for kernels that ask for them; dispatch_ptr 0: made for the launch */
     bool cooperative;
     int device;
 } sim_launch;

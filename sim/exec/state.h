@@ -23,6 +23,9 @@ struct sim_launch_state {
     _Atomic int32_t resident;    /* started and not finished */
     _Atomic bool abort;
     _Atomic uint64_t n_executed;
+    struct {                     /* global wave sync: waves that arrived at a barrier of the whole launch, and how many completed */
+        _Atomic uint32_t arrived, phase;
+    } gws[64];
     pthread_mutex_t report_lock;
     bool faulted;
     sim_fault_kind fault;

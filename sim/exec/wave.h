@@ -108,7 +108,8 @@ struct sim_wave {
     const sim_uop *block;    /* where counting began: see sim_wave_count */
     uint32_t spins;          /* of the current slice: backward branches of loops that look like waiting */
     uint32_t barrier_target; /* the group's phase that this wave waits for */
-    bool gpr_idx_pending;
+    bool gws_waiting;        /* arrived at a barrier of the whole launch; its phase is waited for */
+    uint32_t gws_target;
     sim_fault fault;
     uint32_t trapsts, hw_id;
 };

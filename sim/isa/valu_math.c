@@ -230,9 +230,11 @@ float sim_div_scale_f32(float s, float den, float num, bool *vcc) {
         return s == den ? sim_ldexp_f32(s, 64) : s;
     }
     if (exp32(den) == 0) return sim_ldexp_f32(s, 64);
+    /* AMD's text scales the denominator up here too, which overflows: the quotient would not be IEEE's. Down, div_fmas undoes
+     * it, as it does for a numerator that is scaled up. */
     if (rcp_small && q_small) {
         *vcc = true;
-        return s == den ? sim_ldexp_f32(s, 64) : s;
+        return s == den ? sim_ldexp_f32(s, -64) : s;
     }
     if (rcp_small) return sim_ldexp_f32(s, -64);
     if (q_small) {
@@ -253,7 +255,7 @@ double sim_div_scale_f64(double s, double den, double num, bool *vcc) {
     if (exp64(den) == 0) return sim_ldexp_f64(s, 128);
     if (rcp_small && q_small) {
         *vcc = true;
-        return s == den ? sim_ldexp_f64(s, 128) : s;
+        return s == den ? sim_ldexp_f64(s, -128) : s;
     }
     if (rcp_small) return sim_ldexp_f64(s, -128);
     if (q_small) {

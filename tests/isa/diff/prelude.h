@@ -1,5 +1,5 @@
 /* What the generated programs are written in: the same text for the host and, with DEVICE defined, for a target. W is the
- * wave size. */
+ * wave size, BW the lanes within which ds_bpermute reaches: 32 also in wave64 of gfx10 and gfx11. */
 typedef signed char i8;
 typedef unsigned char u8;
 typedef short i16;
@@ -158,7 +158,7 @@ static __attribute__((device)) inline void meet(void) {
 #define X_LDS_WIDE(i, k)                                                                                               \
     GET(i, k) EACH { u32 g_ = t_[x_[tid] & (THREADS - 1)];                                                             \
                      put##i##_##k(&s_[tid], g_ ^ (g_ + 1) * 5u ^ (g_ ^ 7u) * 9u ^ (g_ * 3u) * 17u); }
-#define X_BPERMUTE(i, k) GET(i, k) EACH put##i##_##k(&s_[tid], t_[(tid & ~(W - 1u)) | (x_[tid] & (W - 1u))]);
+#define X_BPERMUTE(i, k) GET(i, k) EACH put##i##_##k(&s_[tid], t_[(tid & ~(BW - 1u)) | (x_[tid] & (BW - 1u))]);
 #define X_BALLOT(i, k)                                                                                                 \
     GET(i, k) EACH { u64 m_ = 0;                                                                                       \
                      for (u32 l = 0; l < W; l++) m_ |= (u64)(t_[(tid & ~(W - 1u)) | l] & 1u) << l;                     \

@@ -29,9 +29,13 @@ def run(cmd, timeout=600):
     return subprocess.run(cmd, capture_output=True, text=True, timeout=timeout)
 
 
-def compile_host(programs, wave, out):
+def bpermute_lanes(target, wave):
+    return 32 if wave == 64 and target.startswith(("gfx10", "gfx11")) else wave
+
+
+def compile_host(programs, wave, lanes, out):
     r = run(["clang-22", "-O1", *COMMON, "-Xclang", "-ffloat16-excess-precision=none", "-Xclang",
-             "-fbfloat16-excess-precision=none", f"-DW={wave}", f'-DPROGRAMS="{programs}"', f"{HERE}/host.c", "-o", out, "-lm"])
+             "-fbfloat16-excess-precision=none", f"-DW={wave}", f"-DBW={lanes}", f'-DPROGRAMS="{programs}"', f"{HERE}/host.c", "-o", out, "-lm"])
     if r.returncode:
         raise SystemExit(f"the host's compiler refused a unit:\n{r.stderr[:2000]}")
 
@@ -86,12 +90,12 @@ def main():
             programs = f"{tmp}/p{seed}.h"
             subprocess.run([sys.executable, f"{HERE}/generate.py", str(seed), str(UNIT), programs], check=True)
             hosts = {}
-            for wave in {w for _, w, _ in jobs}:
-                exe = f"{tmp}/host{wave}"
-                compile_host(programs, wave, exe)
-                hosts[wave] = f"{tmp}/host{wave}.out"
-                subprocess.run([exe, hosts[wave]], check=True)
-            futures = [(job, pool.submit(unit, seed, job, programs, hosts[job[1]])) for job in jobs]
+            for wave, lanes in {(w, bpermute_lanes(t, w)) for t, w, _ in jobs}:
+                exe = f"{tmp}/host{wave}_{lanes}"
+                compile_host(programs, wave, lanes, exe)
+                hosts[wave, lanes] = exe + ".out"
+                subprocess.run([exe, exe + ".out"], check=True)
+            futures = [(j, pool.submit(unit, seed, j, programs, hosts[j[1], bpermute_lanes(j[0], j[1])])) for j in jobs]
             for job, f in futures:
                 n, bad, text = f.result()
                 totals[job][0] += n
