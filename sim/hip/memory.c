@@ -17,9 +17,11 @@ bool sim_is_known(const void *p) { return sim_memory_find(p, NULL, NULL); }
 
 void *sim_host_of(const void *p, uint64_t bytes) {
     sim_range r;
-    /* what no allocation holds is the host's own memory, unless one did until it was freed */
-    if (!sim_hip.space || !sim_space_find(sim_hip.space, (uint64_t)(uintptr_t)p, &r)) return (void *)(uintptr_t)p;
-    return r.freed ? NULL : sim_space_host(sim_hip.space, (uint64_t)(uintptr_t)p, bytes);
+    /* what no allocation holds is the host's own memory, unless its address is one that allocations have */
+    uint64_t at = (uint64_t)(uintptr_t)p;
+    if (!sim_hip.space) return (void *)(uintptr_t)p;
+    if (sim_space_find(sim_hip.space, at, &r) && !r.freed) return sim_space_host(sim_hip.space, at, bytes);
+    return sim_space_owns(sim_hip.space, at, bytes) ? NULL : (void *)(uintptr_t)p;
 }
 
 /* Takes bytes of the device's budget, or says what is missing. Lock held. */

@@ -418,6 +418,12 @@ bool sim_space_find(const sim_space *s, uint64_t addr, sim_range *out) {
     return found;
 }
 
+bool sim_space_owns(const sim_space *s, uint64_t addr, uint64_t size_bytes) {
+    uint64_t end;
+    if (!size_bytes || !och_u64_add(addr, size_bytes, &end)) return ours(s, addr);
+    return addr < s->base + s->reserve_bytes && end > s->base;
+}
+
 uint64_t sim_space_generation(const sim_space *s) {
     return atomic_load_explicit(&((sim_space *)s)->generation, memory_order_acquire);
 }

@@ -62,6 +62,9 @@ void sim_space_set_poison(sim_space *space, bool on);
 /* The live or freed range that holds addr. False: none; then *out is the nearest one below or above (lo == hi == 0: there is
  * none at all). */
 bool sim_space_find(const sim_space *space, uint64_t addr, sim_range *out);
+/* Whether one of [addr, addr + size_bytes) is an address that this space hands out, allocated or not: never memory of the
+ * host's own. */
+bool sim_space_owns(const sim_space *space, uint64_t addr, uint64_t size_bytes);
 /* Rises with every alloc and free. A cached range is good while it has not changed. */
 uint64_t sim_space_generation(const sim_space *space);
 /* Host pointer to [addr, addr + size) if it lies in one live range, else NULL. For copies and loaders. */

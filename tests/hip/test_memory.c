@@ -32,6 +32,31 @@ TEST(copies_in_every_direction, "", NULL) {
     OK(H(hipFree)(b));
 }
 
+/* Addresses that allocations have, but none now: beside one, before the first, in a hole left by one. And memory of the
+ * host's that was HIP's for a while. */
+TEST(addresses_of_no_allocation, "", NULL) {
+    static unsigned char host[64], was_registered[4096];
+    void *a, *pinned;
+    OK(H(hipMalloc)(&a, 4096));
+    OK(H(hipHostMalloc)(&pinned, 4096, 0));
+    void *bad[] = {(char *)a + 4096, (char *)a + 8000, (char *)a - 64, (char *)a + (1ull << 30), (char *)pinned + 4096,
+                   (char *)pinned + (1ull << 30)};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        GIVES(hipErrorInvalidValue, H(hipMemcpy)(host, bad[i], 1, hipMemcpyDeviceToHost));
+        GIVES(hipErrorInvalidValue, H(hipMemcpy)(host, bad[i], 1, hipMemcpyDefault));
+        GIVES(hipErrorInvalidValue, H(hipMemcpy)(bad[i], host, 1, hipMemcpyHostToDevice));
+        GIVES(hipErrorInvalidValue, H(hipMemcpy)(a, bad[i], 1, hipMemcpyDeviceToDevice));
+        GIVES(hipErrorInvalidValue, H(hipMemcpy2D)(host, 8, bad[i], 8, 8, 2, hipMemcpyDeviceToHost));
+        GIVES(hipErrorInvalidValue, H(hipMemset)(bad[i], 0, 1));
+    }
+    OK(H(hipHostRegister)(was_registered, sizeof was_registered, 0));
+    OK(H(hipHostUnregister)(was_registered));
+    was_registered[7] = 9;
+    OK(H(hipMemcpy)(a, was_registered, 64, hipMemcpyHostToDevice));
+    OK(H(hipMemcpy)(host, a, 64, hipMemcpyDeviceToHost));
+    CHECK(host[7] == 9);
+}
+
 TEST(rectangles, "", NULL) {
     unsigned char host[8 * 16], back[8 * 16];
     for (int i = 0; i < 128; i++) host[i] = (unsigned char)i;
@@ -235,7 +260,8 @@ TEST(arrays_hold_what_is_copied, "", NULL) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(copies_in_every_direction), cmocka_unit_test(rectangles), cmocka_unit_test(fills),
+        cmocka_unit_test(copies_in_every_direction), cmocka_unit_test(addresses_of_no_allocation),
+        cmocka_unit_test(rectangles), cmocka_unit_test(fills),
         cmocka_unit_test(memory_types_were_renumbered_5), cmocka_unit_test(memory_types_were_renumbered_6),
         cmocka_unit_test(host_memory), cmocka_unit_test(managed_memory_on_an_apu),
         cmocka_unit_test(a_discrete_boards_memory_is_not_the_hosts), cmocka_unit_test(memory_is_counted),
