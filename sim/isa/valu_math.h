@@ -7,6 +7,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#if defined(__clang__)
+#if !__has_builtin(__builtin_roundeven) /* before clang 17 only the C library has it */
+#define __builtin_roundeven roundeven
+#define __builtin_roundevenf roundevenf
+#endif
+#endif
+
 typedef union { uint32_t u; float f; } sim_fu32;
 typedef union { uint64_t u; double d; } sim_fu64;
 static inline float sim_u2f(uint32_t u) { return (sim_fu32){.u = u}.f; }
