@@ -152,6 +152,8 @@ static outcome run_group(worker *k, sim_block *b) {
 static outcome turn_of_group(worker *k, sim_block *b) {
     sim_group *g = &b->group;
     sim_launch_state *s = g->launch;
+    /* Short beside a small budget: a wave that waits must not use it up before the others had their turn. */
+    const int64_t slice = s->budget / 16 < SLICE ? (int64_t)(s->budget / 16) + 1 : SLICE;
     for (int round = 0;; round++) {
         bool ran = false, waits = false, sliced = false;
         for (uint32_t i = 0; i < g->n_waves; i++) {
@@ -159,7 +161,7 @@ static outcome turn_of_group(worker *k, sim_block *b) {
             if (w->state == SIM_WAVE_DONE) continue;
             if (w->state == SIM_WAVE_BARRIER && (int32_t)(g->phase - w->barrier_target) < 0) continue;
             ran = true;
-            sim_wave_resume(w, &k->base, SLICE);
+            sim_wave_resume(w, &k->base, slice);
             if (w->state == SIM_WAVE_DONE) {
                 sim_group_wave_ended(g);
             } else if (w->state == SIM_WAVE_FAULT) {

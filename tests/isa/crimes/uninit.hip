@@ -19,7 +19,7 @@ DEVICE u32 never_written_scalar() {
 }
 DEVICE u32 written_scalar(u32 y) {
     u32 x;
-    asm volatile("s_mov_b32 s40, %1\n s_mov_b32 %0, s40" : "=s"(x) : "s"(y) : "s40");
+    asm volatile("s_mov_b32 s40, %1\n s_mov_b32 %0, s40" : "=s"(x) : "s"(__builtin_amdgcn_readfirstlane(y)) : "s40");
     return x;
 }
 
