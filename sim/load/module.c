@@ -130,23 +130,12 @@ static och_status protect(sim_module *m, och_err *err) {
     return sim_space_protect(m->space, m->addr, lo, hi, err);
 }
 
-static int by_value(const void *a, const void *b) {
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
-/* Offsets in the code that pointers in memory may hold: what relocations name, and all functions but kernels. */
+/* Offsets in the code that pointers in memory may hold: what relocations name. Addresses that code forms itself are found
+ * when it is decoded. */
 static och_status find_entries(sim_module *m, och_err *err) {
     const och_obj *o = m->obj;
-    size_t n = o->n_relocs + o->n_functions, n_kernels = o->n_kernels;
-    uint64_t *kernels = och_malloc_array(n_kernels, sizeof *kernels);
-    m->entries = och_malloc_array(n, sizeof *m->entries);
-    if (!m->entries || !kernels) {
-        och_free(kernels);
-        return och_err_nomem(err, (n + n_kernels) * sizeof *m->entries, "entries of functions");
-    }
-    for (size_t i = 0; i < n_kernels; i++) kernels[i] = o->kernels[i].entry_addr;
-    if (n_kernels) qsort(kernels, n_kernels, sizeof *kernels, by_value);
+    m->entries = och_malloc_array(o->n_relocs, sizeof *m->entries);
+    if (!m->entries) return och_err_nomem(err, o->n_relocs * sizeof *m->entries, "entries of functions");
     for (size_t i = 0; i < o->n_relocs; i++) {
         const och_obj_reloc *r = &o->relocs[i];
         if (r->symbol[0] && (!r->symbol_defined || r->symbol_absolute)) continue;
@@ -154,12 +143,6 @@ static och_status find_entries(sim_module *m, och_err *err) {
         uint64_t addend = sim_reloc_is_distance(r) ? 0 : (uint64_t)r->addend, offset = r->symbol_addr + addend - o->text_addr;
         if (offset < o->text_bytes && offset % 4 == 0) m->entries[m->n_entries++] = offset;
     }
-    for (size_t i = 0; i < o->n_functions; i++) {
-        uint64_t offset = o->functions[i].addr - o->text_addr;
-        bool is_kernel = n_kernels && bsearch(&o->functions[i].addr, kernels, n_kernels, sizeof *kernels, by_value);
-        if (!is_kernel && offset < o->text_bytes && offset % 4 == 0) m->entries[m->n_entries++] = offset;
-    }
-    och_free(kernels);
     return OCH_OK;
 }
 
