@@ -339,6 +339,10 @@ def valu_variants(family, fmt, name, base, ops, wave, rng, lean):
             add({"var": 0, "fpmode": "flush"})
         for d in rng.sample(DPP[family], 2):
             add({"var": 1, "dpp": d, "exec_seed": 4})
+    if fmt in ("VOP3", "VOPC") and family in ("gfx11", "gfx12"):
+        add({"var": 2, "dpp": rng.choice(DPP[family]), "exec_seed": 4})
+        if floats and fmt == "VOP3":
+            add({"var": 1, "dpp": rng.choice(DPP[family]), "exec_seed": 4, "neg": rng.randint(1, 7), "abs": rng.randint(0, 7)})
     if fmt in ("VOP1", "VOP2", "VOPC") and family in ("gfx9", "gfx10"):
         add({"var": 1, "sdwa": True})
         add({"var": 2, "sdwa": True})
@@ -566,13 +570,16 @@ def valu_spec(family, fmt, name, base, ops, wave, rng, k):
         texts.insert(1 if "MK" in name else 2, "0x%x" % s.simm32)
     args = ", ".join(dst + texts)
     if s.dpp:
-        if fmt not in ("VOP1", "VOP2") or s.sdst or re.search("SWAP|READ|PERM|MOVREL|(FMA|MAD)(MK|AK)", name):
+        if fmt not in ("VOP1", "VOP2", "VOPC", "VOP3") or s.sdst or re.search("SWAP|READ|PERM|MOVREL|(FMA|MAD)(MK|AK)", name):
             return None
         s.bound, s.rowm, s.bankm, s.fi = rng.random() < 0.5, 0xF, 0xF, False
         s.is_dpp8 = s.dpp[0].startswith("dpp8")
         ctl = s.dpp[0]
+        mask_result = s.dst is not None and s.dst[0] != "v"
+        if mask_result:
+            s.bound = True  # a bit of a lane that is masked off is not defined
         if not s.is_dpp8:
-            if rng.random() < 0.4:
+            if rng.random() < 0.4 and not mask_result:
                 s.rowm, s.bankm = rng.choice([(0xF, 0x5), (0xA, 0xF), (0x3, 0xE)])
             ctl += " row_mask:0x%x bank_mask:0x%x" % (s.rowm, s.bankm)
             if s.bound:
@@ -585,7 +592,10 @@ def valu_spec(family, fmt, name, base, ops, wave, rng, k):
             if rng.random() < 0.5:
                 s.fi = True
                 ctl += " fi:1"
-        s.texts = ["%s_dpp %s %s" % (base, args, ctl)]
+        if fmt == "VOP3":
+            s.texts = ["%s_e64_dpp %s%s %s" % (base, args, tail, ctl)]
+        else:
+            s.texts = ["%s_dpp %s %s" % (base, args, ctl)]
         if has_half(family, 16):
             s.texts.append(re.sub(r"\.[lh]\b", "", s.texts[0]))
         return s
@@ -992,7 +1002,9 @@ class Context:
         _, kind, bits, cls = o
         if p[0] == "m":
             return None
-        if p[0] == "v":
+        if lane is None:
+            v = 0  # what DPP reads where there is nothing to read; the modifiers come after
+        elif p[0] == "v":
             v = sum(self.rows[p[1] + d][lane] << 32 * d for d in range(dwords(bits)))
         else:
             v = self.scalar(i)
@@ -1098,7 +1110,7 @@ class Context:
         values = []
         for i in range(len(self.src)):
             at = src_lane if i == 0 else lane
-            v = 0 if at is None else self.source(i, at)
+            v = self.source(i, at)
             values.append(v)
             if v is None:
                 m.regs["VCC"] = E.vb(64, self.sregs[s.src[i][1]] | self.sregs[s.src[i][1] + 1] << 32)
@@ -1270,7 +1282,9 @@ class Context:
                 return True  # is a quotient that underflows to zero denormal?
             if not f.is_zero(values[1]) and f.exponent(N.div(f, values[2], values[1])) == 1:
                 return True  # hardware takes the smallest normal quotient for a denormal one
-            if not f.is_zero(values[1]) and f.is_denormal(N.div(f, N.from_float(f, 1.0), values[1])) and f is N.F32:
+            if not f.is_zero(values[1]) and f.is_denormal(N.div(f, N.from_float(f, 1.0), values[1])):
+                # the f32 text asks about a double-precision quotient; and where the quotient is denormal too, the text
+                # scales a large denominator to infinity
                 return True
             return values[0] != values[1] and values[0] != values[2]
         if "MAD_MIX" in name:
