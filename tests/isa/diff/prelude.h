@@ -1,5 +1,6 @@
 /* What the generated programs are written in: the same text for the host and, with DEVICE defined, for a target. W is the
- * wave size, BW the lanes within which ds_bpermute reaches: 32 also in wave64 of gfx10 and gfx11. */
+ * wave size, BW the lanes within which ds_bpermute reaches: 32 also in wave64 of gfx10 and gfx11 (the index then names the
+ * half, since compilers turn a uniform index into a read of that lane of the whole wave). */
 typedef signed char i8;
 typedef unsigned char u8;
 typedef short i16;
@@ -111,7 +112,9 @@ static __attribute__((device)) inline void meet(void) {
       meet();                                                                                                          \
       put##i##_##k(s, v_.x ^ v_.y * 5u ^ v_.z * 9u ^ v_.w * 17u); }
 #define X_BPERMUTE(i, k)                                                                                               \
-    put##i##_##k(s, (u32)__builtin_amdgcn_ds_bpermute((i32)(idx##i##_##k(s, tid, in) * 4u), (i32)get##i##_##k(s, tid, in)));
+    put##i##_##k(s, (u32)__builtin_amdgcn_ds_bpermute(                                                                 \
+        (i32)(((tid & (W - 1u) & ~(BW - 1u)) | (idx##i##_##k(s, tid, in) & (BW - 1u))) * 4u),                          \
+        (i32)get##i##_##k(s, tid, in)));
 #define X_BALLOT(i, k)                                                                                                 \
     { u64 m_ = W == 32 ? (u64)__builtin_amdgcn_ballot_w32(get##i##_##k(s, tid, in) & 1u)                               \
                        : (u64)__builtin_amdgcn_ballot_w64(get##i##_##k(s, tid, in) & 1u);                              \

@@ -43,7 +43,7 @@ def compile_host(programs, wave, lanes, out):
 def compile_device(programs, target, wave, level, out):
     flags = ["-mwavefrontsize64"] if wave == 64 and target.startswith("gfx1") else []
     return run(["clang-22", "-x", "hip", "--cuda-device-only", "-nogpulib", "-nogpuinc", f"--offload-arch={target}",
-                f"-O{level}", *COMMON, *flags, "-mcode-object-version=5", "--no-gpu-bundle-output", f"-DW={wave}",
+                f"-O{level}", *COMMON, *flags, "-mcode-object-version=5", "--no-gpu-bundle-output", f"-DW={wave}", f"-DBW={bpermute_lanes(target, wave)}",
                 f'-DPROGRAMS="{programs}"', f"{HERE}/device.hip", "-o", out])
 
 
