@@ -93,7 +93,8 @@ static bool run_case(const test_case *c, sim_space *space, const sim_board *boar
             if (got[i] == want || !stable(c->unstable, i * 4)) continue;
             char where[32];
             name_word(where, sizeof where, i, c->n_lanes);
-            if (bad++ < SHOWN || only) printf("  %s: %s is %08" PRIx32 ", expected %08" PRIx32 "\n", c->name, where, got[i], want);
+            if (bad++ < SHOWN || only)
+                printf("  %s: %s is %08" PRIx32 ", expected %08" PRIx32 "\n", c->name, where, got[i], want);
         }
     }
     sim_program_destroy(program);

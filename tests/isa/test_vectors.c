@@ -115,7 +115,8 @@ static void give_item(sim_wave *w, const item *it) {
     }
     case 'L':
     case 'G': {
-        uint32_t *mem = it->what == 'L' ? (uint32_t *)(void *)w->group->lds : sim_space_host(space, memory_addr, MEMORY_DWORDS * 4);
+        uint32_t *mem = it->what == 'L' ? (uint32_t *)(void *)w->group->lds
+                                        : sim_space_host(space, memory_addr, MEMORY_DWORDS * 4);
         for (unsigned i = 0; i < MEMORY_DWORDS; i++) mem[i] = (uint32_t)hex_value(it->pool->hex + (size_t)i * 8, 8);
         break;
     }
@@ -294,8 +295,8 @@ static int tear_down(void **s) {
 }
 
 int main(int argc, char **argv) {
-    const struct CMUnitTest all[] = {cmocka_unit_test(gfx9), cmocka_unit_test(gfx10), cmocka_unit_test(gfx11), cmocka_unit_test(gfx12),
-                                     cmocka_unit_test(hand)};
+    const struct CMUnitTest all[] = {cmocka_unit_test(gfx9), cmocka_unit_test(gfx10), cmocka_unit_test(gfx11),
+                                     cmocka_unit_test(gfx12), cmocka_unit_test(hand)};
     if (argc > 1) cmocka_set_test_filter(argv[1]);
     if (argc > 2) only_mnemonic = argv[2];
     return cmocka_run_group_tests(all, set_up, tear_down);
