@@ -14,6 +14,9 @@
 #include <xmmintrin.h>
 #endif
 
+/* Instructions a lone wave runs before its limit is looked at. */
+#define SLICE (1 << 20)
+
 /* The same loop with everyone who watches. An observer's own arithmetic runs under the wave's rounding: none does any. */
 static void observed(sim_wave *w, const sim_uop *u) {
     sim_worker *k = w->worker;
@@ -130,7 +133,7 @@ och_status sim_run_wave(sim_program *p, sim_wave *w, uint64_t max_instructions, 
     uint64_t limit = max_instructions ? max_instructions : (uint64_t)1 << 32;
     for (;;) {
         sim_wave_mode_set(w);
-        sim_wave_resume(w, &l->worker, 1 << 20);
+        sim_wave_resume(w, &l->worker, limit < SLICE ? (int64_t)limit : SLICE);
         if (w->state == SIM_WAVE_DONE) return OCH_OK;
         if (w->state == SIM_WAVE_YIELD && w->n_executed >= limit) {
             w->state = SIM_WAVE_FAULT;
