@@ -9,11 +9,12 @@ FUZZ_SECONDS ?= 60
 PREFIX ?= /usr/local
 MAKEFLAGS += --no-print-directory
 
-.PHONY: help demo test bench asan tsan fuzz arm install clean setup release models
+.PHONY: help demo test setup-sim bench bench-sim asan tsan fuzz arm install clean setup release models
 
 help:
 	@echo "make demo      build, fetch a small model (98 MB) and let it answer"
 	@echo "make test      build, fetch the real models (350 MB) and run every test"
+	@echo "make bench-sim how fast the simulator executes (bench/sim.py)"
 	@echo "make bench     Ochre and llama.cpp on the same files, interleaved (builds llama.cpp the first time)"
 	@echo "make release   build/release: ochre, libochre.so"
 	@echo "make asan      build with AddressSanitizer and UndefinedBehaviorSanitizer, run the quick tests"
@@ -41,12 +42,19 @@ models: setup
 	    echo "make: COULD NOT FETCH $$m: the tests that need it will be skipped" >&2; \
 	done
 
-test: release models
+# The simulator's tests compile kernels and compare with LLVM and with HIP's headers; without those they skip themselves.
+setup-sim: setup
+	@sh tools/setup.sh sim
+
+test: setup-sim release models
 	@ctest --test-dir build/release -j $(JOBS) --output-on-failure
 
 bench: release models
 	@sh tools/setup.sh bench
 	@python3 bench/run.py $(BENCH_ARGS)
+
+bench-sim: setup-sim release
+	@python3 bench/sim.py $(BENCH_ARGS)
 
 asan: setup
 	@sh tools/build.sh asan $(JOBS)

@@ -44,3 +44,12 @@ if(OCHRE_SANITIZE MATCHES "thread")
     endif()
   endforeach()
 endif()
+# The decoder against LLVM's, and random programs on the host and on the simulator: they need clang-22, and skip themselves
+# without it. The programs are fresh ones every time; the seed is printed.
+if(NOT OCHRE_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
+  add_test(NAME isa/decode_llvm
+    COMMAND ${OCHRE_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/isa/decode/check_llvm.py $<TARGET_FILE:ochre_sim_decode>)
+  add_test(NAME isa/diff
+    COMMAND ${OCHRE_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/isa/diff/run.py $<TARGET_FILE:ochre_sim_diff> --programs 50)
+  set_tests_properties(isa/decode_llvm isa/diff PROPERTIES LABELS isa TIMEOUT 900 SKIP_RETURN_CODE 77 RUN_SERIAL ON)
+endif()

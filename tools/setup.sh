@@ -3,6 +3,7 @@
 # and why. Where nothing is missing it says nothing.
 #
 #   tools/setup.sh           build, run and test
+#   tools/setup.sh sim       and the compilers that the simulator is tested with
 #   tools/setup.sh fuzz      and clang with libFuzzer
 #   tools/setup.sh bench     and the compiler that builds llama.cpp, the peer of make bench
 set -eu
@@ -50,6 +51,13 @@ need "HTTPS certificates" ca-certificates test -e /etc/ssl/certs/ca-certificates
 case " $* " in *" fuzz "*)
     need "fuzzing" clang have clang
     need "libFuzzer and sanitizers of clang" libclang-rt-14-dev library "lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a"
+    ;;
+esac
+case " $* " in *" sim "*)
+    need "kernels that tests compile for the simulator" clang-22 have clang-22
+    need "linking code objects" lld-22 have ld.lld-22
+    need "LLVM's reading of instructions, to compare with" llvm-22 have llvm-objdump-22
+    need "HIP's headers and library, to compare with" libamdhip64-dev header hip/hip_runtime_api.h
     ;;
 esac
 case " $* " in *" bench "*)

@@ -61,6 +61,7 @@ def main():
     if not shutil.which("clang-22"):
         print("clang-22 is not installed")
         return 77
+    print(f"first seed {args.seed}", flush=True)
     jobs = [(t, w, int(l)) for t in args.targets.split(",") for w in TARGETS[t] for l in args.levels.split(",")]
     totals = {j: [0, 0] for j in jobs}  # programs, differing
 
