@@ -151,12 +151,13 @@ och_status och_op_expect_rope(const och_op_call *call, const och_attr_rope *rope
     return OCH_OK;
 }
 
-/* Bytes from the address to the end of the last row; 0 when nothing is stored or the layout is not by rows. */
+/* Bytes from the address to the end of the last row; 0 when nothing is stored. A provider's packing may be smaller than the
+ * file's layout, and how much is the provider's affair: of such a weight only the first byte is known to be taken. */
 static uint64_t extent_bytes(const och_tensor *t, uint64_t *out_row) {
     *out_row = 0;
     if (!och_tensor_present(t) || t->addr.value == 0 || t->rows == 0 || t->cols == 0) return 0;
     if (!och_dtype_row_bytes(t->dtype, (uint64_t)t->cols, out_row)) return 0;
-    if (t->layout != OCH_LAYOUT_NATIVE) return *out_row * (uint64_t)t->rows;
+    if (t->layout != OCH_LAYOUT_NATIVE) return 1;
     return t->row_bytes * (uint64_t)(t->rows - 1) + *out_row;
 }
 
