@@ -191,6 +191,8 @@ void sim_pool_returned(hipMemPool_t pool, uint64_t bytes);
 void *sim_host_of(const void *p, uint64_t bytes);
 /* True for memory that the device reaches without a copy by the host: device, pinned or managed. */
 bool sim_is_known(const void *p);
+/* Whether the board reads textures and surfaces. */
+bool sim_has_images(const sim_board *board);
 
 hipError_t sim_copy(void *dst, const void *src, size_t n, hipMemcpyKind kind, hipStream_t stream, bool sync);
 hipError_t sim_copy_make(void *dst, const void *src, size_t n, hipMemcpyKind kind, sim_op **out);

@@ -237,12 +237,15 @@ static hipError_t resource_fields(const hipResourceDesc *r, sim_image_fields *f,
     return sim_is_known((void *)(uintptr_t)f->base) ? hipSuccess : hipErrorInvalidValue;
 }
 
+/* From gfx942 on the instructions are gone. */
+bool sim_has_images(const sim_board *board) { return board->isa != SIM_GFX942 && board->isa != SIM_GFX950; }
+
 static hipError_t object_new(const hipResourceDesc *r, const hipTextureDesc *t, const hipResourceViewDesc *v, bool surface,
                              void **out) {
     if (!out || !r) return hipErrorInvalidValue;
     sim_image_fields f = {.unnormalized = !t->normalizedCoords, .linear = t->filterMode == hipFilterModeLinear};
     hipChannelFormatDesc channel;
-    if (t->sRGB || v) return hipErrorNotSupported;
+    if (t->sRGB || v || !sim_has_images(&sim_device_current()->board)) return hipErrorNotSupported;
     pthread_mutex_lock(&sim_hip.lock);
     hipError_t e = resource_fields(r, &f, &channel);
     pthread_mutex_unlock(&sim_hip.lock);

@@ -5,8 +5,9 @@
  * sim_image_pitch(). A slice is pitch * height. 1D textures on linear memory (what tex1Dfetch reads) are buffer resources:
  * SIM_IMAGE_BUFFER.
  *
- * A texture object is 16 dwords: the resource (8 dwords; a buffer's 4), 4 that are unused, the sampler (4 dwords). Compiled
- * kernels load both from there. */
+ * A texture object is 16 dwords: the resource (8 dwords; a buffer's 4 and 4 unused), type and order of the channels and the
+ * width as the HSA runtime notes them for the device library (its fourth dword is unused), the sampler (4 dwords). Compiled
+ * kernels load all of them from there: samples of the nearest texel round normalized coordinates by the width noted. */
 #ifndef SIM_ISA_IMAGE_H
 #define SIM_ISA_IMAGE_H
 
@@ -40,7 +41,8 @@ typedef struct sim_image_fields {
 
 uint32_t sim_image_pitch(uint32_t width, sim_typed format); /* width * element bytes, up to a multiple of 256 */
 
-/* Writes the resource to out[0..7] and the sampler to out[12..15], the rest 0. INVALID, RANGE: the message says which field
+/* Writes the resource to out[0..7], what the device library reads to out[8..10], the sampler to out[12..15], the rest 0.
+ * INVALID, RANGE: the message says which field
  * the target's descriptor cannot hold. UNSUPPORTED: a format that it has not. */
 och_status sim_image_descriptor(sim_isa isa, const sim_image_fields *f, uint32_t out[16], och_err *err) OCH_WARN_UNUSED;
 

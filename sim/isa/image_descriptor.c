@@ -13,6 +13,23 @@ static bool layered(unsigned kind) { return kind == SIM_IMAGE_3D || kind == SIM_
 /* Resource types of the descriptor, by kind. */
 static const uint8_t types[] = {8, 9, 10, 12, 13};
 
+/* What HSA calls the type and the order of an image's channels (hsa_ext_image.h). */
+static unsigned channel_type(sim_typed f) {
+    unsigned bits = sim_typed_bytes(f) * 8 / sim_typed_components(f), size = bits == 8 ? 0 : bits == 16 ? 1 : 2;
+    switch (f.nfmt) {
+    case SIM_NF_SNORM: return 0 + size;
+    case SIM_NF_UNORM: return 2 + size;
+    case SIM_NF_SINT: return 8 + size;
+    case SIM_NF_UINT: return 11 + size;
+    default: return bits == 16 ? 14 : 15;
+    }
+}
+static unsigned channel_order(sim_typed f) {
+    static const uint8_t orders[] = {1, 1, 3, 6, 8}; /* R, RG, RGB, RGBA */
+    unsigned n = sim_typed_components(f);
+    return orders[n < 5 ? n : 4];
+}
+
 static och_status check(sim_isa isa, const sim_image_fields *f, uint32_t pitch, och_err *err) {
     unsigned bytes = sim_typed_bytes(f->format);
     if (!bytes || (!gcn(isa) && !sim_typed_number(isa, f->format)))
@@ -47,6 +64,9 @@ och_status sim_image_descriptor(sim_isa isa, const sim_image_fields *f, uint32_t
         unsigned natural = k < sim_typed_components(f->format) ? SIM_SEL_X + k : k == 3 ? SIM_SEL_1 : SIM_SEL_0;
         sel |= (plain ? natural : f->select[k] & 7u) << 3 * k;
     }
+    out[8] = channel_type(f->format);
+    out[9] = channel_order(f->format);
+    out[10] = f->width;
     if (f->kind == SIM_IMAGE_BUFFER) {
         out[0] = (uint32_t)f->base;
         out[1] = (uint32_t)(f->base >> 32 & 0xffff) | bytes << 16;

@@ -55,6 +55,13 @@ static void textures(void) {
     float mid[4] = {3.0f / W, 2.5f / HEIGHT, 1 + 4.5f / W, 3.5f / HEIGHT};
     sample_at(t, 2, mid, out);
     CHECK(fabsf(out[0] - (texels[2][2] + texels[2][3]) / 2) < 0.5f && fabsf(out[1] - texels[3][4]) < 0.5f);
+    /* the nearest texel, where the device library rounds coordinates by the size that it finds beside the resource */
+    d.filterMode = hipFilterModePoint;
+    OK(H(hipCreateTextureObject)(&t, &r, &d, NULL));
+    for (int i = 0; i < W * HEIGHT; i++)
+        at[2 * i] = (float)((i % W + 0.4f) / W) + (float)(i % 3) - 1, at[2 * i + 1] = (float)((i / W + 0.6f) / HEIGHT);
+    sample_at(t, W * HEIGHT, at, out);
+    for (int i = 0; i < W * HEIGHT; i++) CHECK(out[i] == texels[i / W][i % W]);
     /* memory with a pitch */
     size_t pitch;
     float *p;
@@ -87,6 +94,23 @@ static void textures(void) {
     GIVES(hipErrorInvalidValue, H(hipCreateTextureObject)(&t, NULL, &d, NULL));
 }
 
+/* Boards without the instructions say so. */
+TEST(no_images, "OCHRE_SIM_BOARD=gfx942", NULL) {
+    int supported = 1;
+    OK(H(hipDeviceGetAttribute)(&supported, hipDeviceAttributeImageSupport, 0));
+    CHECK(!supported);
+    hipArray_t a = filled(0);
+    hipResourceDesc r = {.resType = hipResourceTypeArray, .res.array.array = a};
+    hipTextureDesc d = {.addressMode = {hipAddressModeClamp}};
+    hipTextureObject_t t;
+    GIVES(hipErrorNotSupported, H(hipCreateTextureObject)(&t, &r, &d, NULL));
+}
+TEST(images, "OCHRE_SIM_BOARD=gfx90a", NULL) {
+    int supported = 0;
+    OK(H(hipDeviceGetAttribute)(&supported, hipDeviceAttributeImageSupport, 0));
+    CHECK(supported == 1);
+}
+
 static void surfaces(void) {
     hipArray_t a = filled(hipArraySurfaceLoadStore);
     hipResourceDesc r = {.resType = hipResourceTypeArray, .res.array.array = a};
@@ -110,6 +134,7 @@ TEST(surfaces_gfx90a, "OCHRE_SIM_BOARD=gfx90a", NULL) { surfaces(); }
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(textures_gfx1030), cmocka_unit_test(textures_gfx90a),
+                                       cmocka_unit_test(no_images), cmocka_unit_test(images),
                                        cmocka_unit_test(surfaces_gfx1030), cmocka_unit_test(surfaces_gfx90a)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
