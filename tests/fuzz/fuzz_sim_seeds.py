@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Rewrites tests/fuzz/seeds/sim_words and sim_module: the instructions of tests/isa/vectors, one of each mnemonic, a hundred to
-a file, and the code objects of tests/golden, with the bytes in front that the targets take their choices from.
+"""Rewrites tests/fuzz/seeds/sim_words and sim_module: the instructions of tests/isa/vectors, one of each mnemonic, forty to a
+file, and the code objects of tests/golden, with the bytes in front that the targets take their choices from.
 
 usage: tests/fuzz/fuzz_sim_seeds.py (needs zstd)"""
 import pathlib
@@ -12,7 +12,7 @@ seeds = root / "tests/fuzz/seeds"
 # The order of the targets in fuzz_sim_words.c, and of the rows of sim/board/boards.def.
 ISAS = ["gfx906", "gfx908", "gfx90a", "gfx942", "gfx950", "gfx1030", "gfx1100", "gfx1151", "gfx1201"]
 END = {"gfx1100": 0xBFB00000, "gfx1151": 0xBFB00000, "gfx1201": 0xBFB00000}
-A_FILE = 100
+A_FILE = 40
 
 
 def clear(folder):

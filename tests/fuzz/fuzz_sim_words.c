@@ -209,6 +209,64 @@ static void run_group(sim_isa isa, unsigned lanes, sim_program *p, unsigned flag
     fuzz_check(st == OCH_OK || st == OCH_DEVICE || st == OCH_RANGE, err.message);
 }
 
+size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size);
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed);
+
+/* Words that look like an instruction: any, or of the long encodings, whose operands are often the registers that hold
+ * addresses; or of SOPP, where control is. */
+static unsigned random_words(uint32_t *words, uint32_t *x) {
+    uint32_t kind = next_random(x) % 16;
+    words[0] = next_random(x) | (kind ? 0x80000000u : 0) | (kind >= 5 ? 0x40000000u : 0);
+    if (kind == 1) words[0] = 0xbf800000u | (next_random(x) & 0x7fffff);
+    if (kind == 2) words[0] = 0xbe800000u | (next_random(x) & 0x7fffff);
+    for (int i = 1; i < 4; i++) {
+        words[i] = next_random(x);
+        for (int b = 0; b < 32; b += 8) {
+            uint32_t field = next_random(x);
+            if (field & 1) words[i] = (words[i] & ~(0xffu << b)) | (field >> 1 & 7 ? field >> 4 & 11 : 255) << b;
+        }
+    }
+    if (next_random(x) & 1) words[0] &= 0xffffff00u | (next_random(x) & 31);
+    return 4;
+}
+
+/* Half of the time whole instructions are put in, exchanged or taken out. */
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed) {
+    uint32_t x = seed * 2654435761u | 1;
+    if (size < 8 || max_size < 64 || next_random(&x) % 2) return LLVMFuzzerMutate(data, size, max_size);
+    sim_isa isa = isas[data[0] % OCH_COUNT(isas)];
+    unsigned lanes = SIM_BIT(isa) & SIM_GCN || data[1] & WIDE ? 64 : 32, n_changes = 1 + next_random(&x) % 4;
+    size -= size % 4;
+    for (unsigned c = 0; c < n_changes; c++) {
+        size_t at = 4 + next_random(&x) % (size / 4) * 4;
+        uint32_t how = next_random(&x) % 4;
+        if (how == 3 && size >= 16 && at + 4 < size) {
+            memmove(data + at, data + at + 4, size - at - 4);
+            size -= 4;
+            continue;
+        }
+        for (int try = 0; try < 100; try++) {
+            uint32_t words[4];
+            sim_inst i, y;
+            och_err err = {0};
+            unsigned n = random_words(words, &x);
+            memset(&i, 0, sizeof i);
+            if (sim_decode(isa, lanes, (const uint8_t *)words, n * 4u, 0, &i, &y, &err) != OCH_OK) continue;
+            size_t bytes = i.n_words * 4u;
+            if (how && size + bytes > max_size) break;
+            if (how) {
+                memmove(data + at + bytes, data + at, size - at);
+                size += bytes;
+            } else if (at + bytes > size) {
+                break;
+            }
+            memcpy(data + at, words, bytes);
+            break;
+        }
+    }
+    return size;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static made m;
     if (size < 8) return 0;
