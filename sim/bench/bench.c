@@ -13,22 +13,22 @@
 
 typedef struct spec {
     const char *name, *kernel;
-    uint32_t groups, threads;
+    uint32_t groups, repeats, threads;  /* repeats: the grid's second dimension, so that a launch is long */
     uint64_t a_bytes, b_bytes, c_bytes; /* the three buffers */
     int32_t k;                          /* the last argument */
 } spec;
 
 #define MIB (1u << 20)
 static const spec specs[] = {
-    {"matvec_cache", "matvec32", 64, 32, 64 * 4096, 4096, 256, 1024},
-    {"matvec_64mib", "matvec32", 4096, 32, 64 * MIB, 16384, 16384, 4096},
-    {"matvec64_cache", "matvec64", 64, 64, 64 * 4096, 4096, 256, 1024},
-    {"matvec64_64mib", "matvec64", 4096, 64, 64 * MIB, 16384, 16384, 4096},
-    {"dot8", "dot8", 64, 32, 64 * 4096, 4096, 64 * 256, 1024},
-    {"dot8_w64", "dot8", 64, 64, 64 * 4096, 4096, 64 * 256, 1024},
-    {"lds_sum", "lds_sum", 32, 256, 1024, 32 * 1024, 0, 50},
-    {"wmma", "wmma", 64, 32, 16 * 2048, 16 * 2048, 64 * 1024, 1024},
-    {"mfma", "mfma", 64, 64, 32 * 2048, 32 * 2048, 64 * 4096, 1024},
+    {"matvec_cache", "matvec32", 16, 512, 32, 16 * 16384, 16384, 256, 4096},
+    {"matvec_64mib", "matvec32", 4096, 1, 32, 64 * MIB, 16384, 16384, 4096},
+    {"matvec64_cache", "matvec64", 16, 512, 64, 16 * 16384, 16384, 256, 4096},
+    {"matvec64_64mib", "matvec64", 4096, 1, 64, 64 * MIB, 16384, 16384, 4096},
+    {"dot8", "dot8", 16, 512, 32, 16 * 16384, 16384, 16 * 256, 4096},
+    {"dot8_w64", "dot8", 16, 512, 64, 16 * 16384, 16384, 16 * 256, 4096},
+    {"lds_sum", "lds_sum", 32, 4, 256, 1024, 32 * 1024, 0, 50},
+    {"wmma", "wmma", 64, 16, 32, 16 * 2048, 16 * 2048, 64 * 1024, 1024},
+    {"mfma", "mfma", 64, 4, 64, 32 * 2048, 32 * 2048, 64 * 4096, 1024},
 };
 
 static int fail(const och_err *e) {
@@ -48,8 +48,8 @@ static int bench_one(sim_space *space, const sim_board *board, sim_module *m, co
         uint8_t *p = sim_space_host(space, buf[i], sizes[i]);
         for (uint64_t j = 0; j < sizes[i] / 2; j++) ((uint16_t *)(void *)p)[j] = (uint16_t)(0x2c00 + (j * 7 & 0x3ff));
     }
-    sim_launch l = {.kernel = k, .isa = board->isa, .board = board, .space = space, .grid = {sp->groups, 1, 1},
-                    .block = {sp->threads, 1, 1}, .grid_items = {(uint64_t)sp->groups * sp->threads, 1, 1}};
+    sim_launch l = {.kernel = k, .isa = board->isa, .board = board, .space = space, .grid = {sp->groups, sp->repeats, 1},
+                    .block = {sp->threads, 1, 1}, .grid_items = {(uint64_t)sp->groups * sp->threads, sp->repeats, 1}};
     uint32_t arg_bytes = sim_module_kernel_info(m, k)->kernarg_bytes;
     if (sim_space_alloc(space, arg_bytes ? arg_bytes : 16, 256, SIM_MEM_KERNARG, 0, true, &args_addr, &e) != OCH_OK)
         return fail(&e);

@@ -89,6 +89,12 @@ bool sim_bind_src(sim_binder *b, sim_uop *u, int i, const sim_operand *op, unsig
     }
 }
 
+void sim_bind_halves(sim_binder *b, const sim_uop *x, const sim_uop *y) {
+    b->halves[0] = *x;
+    b->halves[1] = *y;
+    b->has_halves = true;
+}
+
 const uint32_t *sim_src_rows(const sim_wave *w, const sim_uop *u, int i, unsigned n_rows, uint32_t *tmp) {
     switch (u->sk[i]) {
     case SIM_SRC_ROW: return SIM_ROW(w, u->s[i]);

@@ -33,6 +33,9 @@ bool sim_bind_src(sim_binder *b, sim_uop *u, int i, const sim_operand *op, unsig
 /* The byte offset of a vector register's row. */
 uint32_t sim_bind_row(const sim_binder *b, uint32_t reg);
 
+/* Keeps two uops for the one being bound: it finds them at u->core when it runs. */
+void sim_bind_halves(sim_binder *b, const sim_uop *x, const sim_uop *y);
+
 /* The classes. Each is defined in the file named after it. */
 sim_bound sim_bind_salu(sim_binder *b, const sim_inst *inst, sim_uop *out_u);   /* SOP1 SOP2 SOPC SOPK, SOPP but control */
 sim_bound sim_bind_valu(sim_binder *b, const sim_inst *inst, sim_uop *out_u);   /* VOP1 VOP2 VOPC VOP3 VOP3SD VOP3P VOPD */

@@ -17,6 +17,8 @@ struct sim_binder {
     size_t n_consts, consts_capacity;
     uint8_t *const_area;
     size_t const_bytes, const_capacity;
+    sim_uop halves[2]; /* with has_halves: the uops that a pair's uop runs (u->core points at them once they have a place) */
+    bool has_halves;
 };
 
 #endif

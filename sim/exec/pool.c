@@ -294,6 +294,7 @@ static bool prepare_ranges(worker *k, const sim_launch_state *s) {
 static void *worker_main(void *arg) {
     worker *k = arg;
     bool prefer_new = true;
+    (void)sim_run_enter();
     for (;;) {
         sim_block *b = NULL;
         if (prefer_new || !k->waiting.n) {

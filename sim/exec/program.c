@@ -289,6 +289,7 @@ static sim_bound bind_one(sim_binder *b, const sim_inst *inst, sim_uop *u) {
         sim_bind_control, sim_bind_salu, sim_bind_cross, sim_bind_matrix, sim_bind_valu, sim_bind_lds, sim_bind_memory,
         sim_bind_image,
     };
+    b->has_halves = false;
     for (size_t i = 0; i < sizeof classes / sizeof *classes; i++) {
         memset(u, 0, sizeof *u);
         u->inst = inst;
@@ -371,14 +372,14 @@ static och_status layout(builder *b) {
     for (size_t i = 0; i < n; i++)
         if (b->gpr_idx[i]) b->list[i]->index_key[3] = true; /* the flag travels with the sort; MFMA's keys are not VALU's */
     if (n) qsort(b->list, n, sizeof *b->list, by_offset);
-    size_t capacity = n * 3 + 2;
+    size_t capacity = n * 4 + 2;
     p->uops = och_calloc(capacity, sizeof *p->uops);
     if (!p->uops) return och_err_nomem(b->err, capacity * sizeof *p->uops, "bound instructions");
     p->waits = och_malloc_array(capacity, sizeof *p->waits);
     if (!p->waits) return och_err_nomem(b->err, capacity * sizeof *p->waits, "bound instructions");
     memset(p->waits, SIM_NO_WAIT, capacity * sizeof *p->waits);
     for (size_t w = 0; w < p->n_words; w++) p->at[w] = -1;
-    /* Wrapped instructions keep their own uop behind the others. */
+    /* Wrapped instructions keep their own uop behind the others, and pairs their halves. */
     size_t n_uops = 0, hidden = capacity;
     for (size_t i = 0; i < n; i++) {
         sim_inst *inst = b->list[i];
@@ -395,6 +396,11 @@ static och_status layout(builder *b) {
             if (indexed) {
                 p->uops[--hidden] = u;
                 u = (sim_uop){.fn = sim_control_indexed, .inst = inst, .core = &p->uops[hidden]};
+            }
+            if (b->binder.has_halves) {
+                hidden -= 2;
+                memcpy(&p->uops[hidden], b->binder.halves, sizeof b->binder.halves);
+                u.core = &p->uops[hidden];
             }
             u.index = (uint32_t)n_uops;
             p->uops[n_uops++] = u;

@@ -17,6 +17,19 @@
 /* Instructions a lone wave runs before its limit is looked at. */
 #define SLICE (1 << 20)
 
+#if defined(__x86_64__)
+#define HOST_CSR 0x1f80u /* round to nearest, denormals, no traps: what sim_wave_mode_set makes of the usual MODE */
+uint32_t sim_run_enter(void) {
+    uint32_t old = _mm_getcsr();
+    _mm_setcsr(HOST_CSR);
+    return old;
+}
+void sim_run_leave(uint32_t old) { _mm_setcsr(old); }
+#else
+uint32_t sim_run_enter(void) { return 0; }
+void sim_run_leave(uint32_t old) { (void)old; }
+#endif
+
 /* The same loop with everyone who watches. An observer's own arithmetic runs under the wave's rounding: none does any. */
 static void observed(sim_wave *w, const sim_uop *u) {
     sim_worker *k = w->worker;
@@ -45,15 +58,15 @@ void sim_wave_resume(sim_wave *w, sim_worker *worker, int64_t slice) {
     w->spins = 0;
     w->state = SIM_WAVE_RUN;
 #if defined(__x86_64__)
-    uint32_t host = _mm_getcsr();
-    _mm_setcsr(w->mxcsr);
+    /* Reading or loading the control word takes longer than many instructions: waves that meet at barriers would feel it. */
+    if (w->mxcsr != HOST_CSR) _mm_setcsr(w->mxcsr);
 #endif
     const sim_uop *u = w->pc;
     if (worker->n_observers) observed(w, u);
     else
         while (u) u = u->fn(w, u);
 #if defined(__x86_64__)
-    _mm_setcsr(host);
+    if (w->mxcsr != HOST_CSR) _mm_setcsr(HOST_CSR);
 #endif
     if (w->state == SIM_WAVE_FAULT && w->pc >= w->block) w->n_executed += (uint64_t)(w->pc - w->block);
 }
@@ -133,7 +146,9 @@ och_status sim_run_wave(sim_program *p, sim_wave *w, uint64_t max_instructions, 
     uint64_t limit = max_instructions ? max_instructions : (uint64_t)1 << 32;
     for (;;) {
         sim_wave_mode_set(w);
+        uint32_t host = sim_run_enter();
         sim_wave_resume(w, &l->worker, limit < SLICE ? (int64_t)limit : SLICE);
+        sim_run_leave(host);
         if (w->state == SIM_WAVE_DONE) return OCH_OK;
         if (w->state == SIM_WAVE_YIELD && w->n_executed >= limit) {
             w->state = SIM_WAVE_FAULT;

@@ -14,7 +14,11 @@ void sim_wave_destroy(sim_wave *w);
 /* Runs it from the program's entry to s_endpgm. DEVICE: it faulted (err has the report). max_instructions: 0 is 2^32. */
 och_status sim_run_wave(sim_program *p, sim_wave *w, uint64_t max_instructions, och_err *err) OCH_WARN_UNUSED;
 
-/* Runs a wave until it leaves the loop: w->state says why. The host's floating-point environment is restored. */
+/* A thread that runs waves has the host's floating-point control word at its default: enter sets it and gives what it was. */
+uint32_t sim_run_enter(void);
+void sim_run_leave(uint32_t old);
+
+/* Runs a wave until it leaves the loop: w->state says why. The control word is the default before and after. */
 void sim_wave_resume(sim_wave *w, sim_worker *worker, int64_t slice);
 
 /* A report of a fault: kernel, instruction, lane, address, nearest allocation. */

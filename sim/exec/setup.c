@@ -94,18 +94,21 @@ static void set_work_items(sim_wave *w, const sim_launch_state *s, const sim_gro
         size[d] = left < l->block[d] ? (uint32_t)left : l->block[d];
     }
     uint32_t n_components = l->kernel->rsrc2 >> 11 & 3; /* 0: x, 1: x and y, 2: all */
-    uint32_t total = size[0] * size[1] * size[2];
-    for (uint32_t lane = 0; lane < w->lanes; lane++) {
-        uint32_t flat = w->wave_id * w->lanes + lane;
-        if (flat >= total) break;
+    uint32_t total = size[0] * size[1] * size[2], first = w->wave_id * w->lanes;
+    uint32_t x = 0, y = 0, z = 0;
+    if (total) x = first % size[0], y = first / size[0] % size[1], z = first / (size[0] * size[1]);
+    for (uint32_t lane = 0; lane < w->lanes && first + lane < total; lane++) {
         exec |= 1ull << lane;
-        uint32_t x = flat % size[0], y = flat / size[0] % size[1], z = flat / (size[0] * size[1]);
         if (packed_work_item_ids(l->isa)) {
             w->v[lane] = x | y << 10 | z << 20;
         } else {
             w->v[lane] = x;
             if (n_components >= 1) w->v[w->lanes + lane] = y;
             if (n_components >= 2) w->v[2u * w->lanes + lane] = z;
+        }
+        if (++x == size[0]) {
+            x = 0;
+            if (++y == size[1]) y = 0, z++;
         }
     }
     w->s[SIM_S_EXEC_LO] = (uint32_t)exec;

@@ -226,6 +226,8 @@ sim_bound sim_bind_lds(sim_binder *b, const sim_inst *inst, sim_uop *u) {
     case SIM_LO_LOAD2_ST64: fn = fast->lds_load2[row->data]; break;
     case SIM_LO_STORE2:
     case SIM_LO_STORE2_ST64: fn = fast->lds_store2[row->data]; break;
+    case SIM_LO_BPERMUTE:
+    case SIM_LO_BPERMUTE_FI: fn = fast->bpermute; break;
     default: break;
     }
     if (fn) u->fn = fn;

@@ -16,6 +16,16 @@ typedef struct sim_lds_row {
     uint8_t op, data;
 } sim_lds_row;
 
+/* Lanes that meet in ds_permute and ds_bpermute: 32 on gfx10 and gfx11 whatever the wave size (each half by itself), else
+ * the whole wave. */
+static inline unsigned sim_lds_span(const sim_wave *w) {
+    return w->isa == SIM_GFX1030 || w->isa == SIM_GFX1100 || w->isa == SIM_GFX1150 ? 32 : w->lanes;
+}
+/* Lanes that ds_bpermute may fetch from; of others it fetches 0. */
+static inline uint64_t sim_lds_bpermute_from(const sim_wave *w, const sim_uop *u) {
+    return ((const sim_lds_row *)u->core)->op == SIM_LO_BPERMUTE_FI ? w->exec_full : sim_mem_exec(w);
+}
+
 sim_uop_fn sim_lds_swizzle, sim_lds_permute, sim_lds_bpermute, sim_lds_transpose;
 
 #endif

@@ -1,11 +1,6 @@
 /* DS operations that move data between lanes and touch no memory, and gfx950's transposing reads. */
 #include "isa/lds.h"
 
-/* Lanes that meet: 32 on gfx10 and gfx11 whatever the wave size (each half by itself), else the whole wave. */
-static unsigned span(const sim_wave *w) {
-    return w->isa == SIM_GFX1030 || w->isa == SIM_GFX1100 || w->isa == SIM_GFX1150 ? 32 : w->lanes;
-}
-
 static unsigned reverse5(unsigned x) {
     return (x & 1) << 4 | (x & 2) << 2 | (x & 4) | (x & 8) >> 2 | (x & 16) >> 4;
 }
@@ -46,7 +41,7 @@ const sim_uop *sim_lds_permute(sim_wave *w, const sim_uop *u) {
     const uint32_t *v = SIM_ROW(w, u->s[0]), *s = SIM_ROW(w, u->s[2]);
     uint32_t *d = SIM_ROW(w, u->d), t[SIM_MAX_LANES] = {0};
     uint64_t exec = sim_mem_exec(w);
-    unsigned n = span(w), i;
+    unsigned n = sim_lds_span(w), i;
     SIM_EACH_LANE(i, exec) t[(i & ~(n - 1)) | ((v[i] + u->imm) / 4 & (n - 1))] = s[i];
     SIM_EACH_LANE(i, exec) d[i] = t[i];
     return u + 1;
@@ -56,8 +51,8 @@ const sim_uop *sim_lds_permute(sim_wave *w, const sim_uop *u) {
 const sim_uop *sim_lds_bpermute(sim_wave *w, const sim_uop *u) {
     const uint32_t *v = SIM_ROW(w, u->s[0]), *s = SIM_ROW(w, u->s[2]);
     uint32_t *d = SIM_ROW(w, u->d), t[SIM_MAX_LANES];
-    uint64_t exec = sim_mem_exec(w), from = ((const sim_lds_row *)u->core)->op == SIM_LO_BPERMUTE_FI ? w->exec_full : exec;
-    unsigned n = span(w), i;
+    uint64_t exec = sim_mem_exec(w), from = sim_lds_bpermute_from(w, u);
+    unsigned n = sim_lds_span(w), i;
     memcpy(t, s, 4 * (size_t)w->lanes);
     SIM_EACH_LANE(i, exec) {
         unsigned j = (i & ~(n - 1)) | ((v[i] + u->imm) / 4 & (n - 1));

@@ -149,6 +149,7 @@ typedef struct sim_mem_fast {
     sim_uop_fn *global_load[SIM_MD_N], *global_store[SIM_MD_N];
     sim_uop_fn *lds_load[SIM_MD_N], *lds_store[SIM_MD_N];
     sim_uop_fn *lds_load2[SIM_MD_N], *lds_store2[SIM_MD_N];
+    sim_uop_fn *bpermute; /* DS_BPERMUTE_B32 and its like */
 } sim_mem_fast;
 extern const sim_mem_fast sim_mem_fast_generic, sim_mem_fast_avx2, sim_mem_fast_avx512;
 const sim_mem_fast *sim_mem_fast_host(void);

@@ -2,7 +2,7 @@
  * (one 4 GiB window) or in LDS. Everything else goes to the handlers that look at lanes one by one.
  *
  * LEVEL: generic, avx2 or avx512, the suffix of the table's name. */
-#include "isa/memory.h"
+#include "isa/lds.h"
 
 #if defined(__SSE2__)
 #include <immintrin.h>
@@ -135,24 +135,86 @@ static inline __m512i quarters(const uint8_t *a, const uint8_t *b, const uint8_t
 }
 #endif
 
+#if defined(__AVX2__)
+#define FLOAT128(p) _mm_loadu_ps((const float *)(const void *)(p))
+#endif
+
 /* A kernel that walks through memory comes to what lies ahead of its lanes next; the host's own prefetching stops at each
  * page. What is not there is not fetched, so an allocation's end does not matter. */
 static inline void ahead(const uint8_t *p, unsigned bytes) {
     for (unsigned k = 0; k < bytes; k += 64) __builtin_prefetch(p + k);
 }
 
-static inline void load_lanes(const window *n, uint32_t *d, unsigned dwords, uint64_t mask, unsigned lanes, bool stream) {
-    const uint32_t *v = n->v;
-    uint8_t *host = n->host;
-    bool full = mask == (lanes == 64 ? ~(uint64_t)0 : 0xffffffffu);
-    if (full && dwords == 1 && contiguous(v, 4, lanes)) {
-        const uint8_t *p = host + v[0];
-        if (stream) ahead(p + 1024, 4 * lanes);
+/* Lanes that follow one another in memory, `dwords` each. */
+static inline bool can_run(unsigned dwords) { return dwords == 1 || dwords == 2 || dwords == 4; }
+static inline void load_run(const uint8_t *p, uint32_t *d, unsigned dwords, unsigned lanes, bool stream) {
+    if (stream)
+        for (unsigned i = 0; i < lanes; i += 16) ahead(p + (dwords == 1 ? 1024 : 2048) + 4 * dwords * i, 64 * dwords);
+    if (dwords == 1) {
 #if defined(__AVX512F__)
         for (unsigned i = 0; i < lanes; i += 16) _mm512_storeu_si512(d + i, _mm512_loadu_si512(p + 4 * i));
 #else
         memcpy(d, p, 4 * (size_t)lanes);
 #endif
+        return;
+    }
+#if defined(__AVX512F__)
+    if (dwords == 2) {
+        const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+        const __m512i odd = _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+        for (unsigned i = 0; i < lanes; i += 16, p += 128) {
+            __m512i a = _mm512_loadu_si512(p), b = _mm512_loadu_si512(p + 64);
+            _mm512_storeu_si512(d + i, _mm512_permutex2var_epi32(a, even, b));
+            _mm512_storeu_si512(d + lanes + i, _mm512_permutex2var_epi32(a, odd, b));
+        }
+        return;
+    }
+    const __m512i first = _mm512_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28, 1, 5, 9, 13, 17, 21, 25, 29);
+    const __m512i second = _mm512_setr_epi32(2, 6, 10, 14, 18, 22, 26, 30, 3, 7, 11, 15, 19, 23, 27, 31);
+    for (unsigned i = 0; i < lanes; i += 16, p += 256) {
+        __m512i x0 = _mm512_loadu_si512(p), x1 = _mm512_loadu_si512(p + 64);
+        __m512i x2 = _mm512_loadu_si512(p + 128), x3 = _mm512_loadu_si512(p + 192);
+        __m512i a = _mm512_permutex2var_epi32(x0, first, x1), b = _mm512_permutex2var_epi32(x0, second, x1);
+        __m512i c = _mm512_permutex2var_epi32(x2, first, x3), e = _mm512_permutex2var_epi32(x2, second, x3);
+        _mm512_storeu_si512(d + i, _mm512_shuffle_i64x2(a, c, 0x44));
+        _mm512_storeu_si512(d + lanes + i, _mm512_shuffle_i64x2(a, c, 0xee));
+        _mm512_storeu_si512(d + 2 * lanes + i, _mm512_shuffle_i64x2(b, e, 0x44));
+        _mm512_storeu_si512(d + 3 * lanes + i, _mm512_shuffle_i64x2(b, e, 0xee));
+    }
+#elif defined(__AVX2__)
+    if (dwords == 2) {
+        for (unsigned i = 0; i < lanes; i += 8, p += 64) {
+            __m256 a = _mm256_castps128_ps256(FLOAT128(p)), b = _mm256_castps128_ps256(FLOAT128(p + 16));
+            a = _mm256_insertf128_ps(a, FLOAT128(p + 32), 1);
+            b = _mm256_insertf128_ps(b, FLOAT128(p + 48), 1);
+            _mm256_storeu_ps((float *)(void *)(d + i), _mm256_shuffle_ps(a, b, 0x88));
+            _mm256_storeu_ps((float *)(void *)(d + lanes + i), _mm256_shuffle_ps(a, b, 0xdd));
+        }
+        return;
+    }
+    for (unsigned i = 0; i < lanes; i += 8, p += 128) {
+        __m256 x[4];
+        for (unsigned k = 0; k < 4; k++)
+            x[k] = _mm256_insertf128_ps(_mm256_castps128_ps256(FLOAT128(p + 16 * k)), FLOAT128(p + 16 * k + 64), 1);
+        __m256 a = _mm256_unpacklo_ps(x[0], x[1]), b = _mm256_unpackhi_ps(x[0], x[1]);
+        __m256 c = _mm256_unpacklo_ps(x[2], x[3]), e = _mm256_unpackhi_ps(x[2], x[3]);
+        _mm256_storeu_ps((float *)(void *)(d + i), _mm256_shuffle_ps(a, c, 0x44));
+        _mm256_storeu_ps((float *)(void *)(d + lanes + i), _mm256_shuffle_ps(a, c, 0xee));
+        _mm256_storeu_ps((float *)(void *)(d + 2 * lanes + i), _mm256_shuffle_ps(b, e, 0x44));
+        _mm256_storeu_ps((float *)(void *)(d + 3 * lanes + i), _mm256_shuffle_ps(b, e, 0xee));
+    }
+#else
+    for (unsigned i = 0; i < lanes; i++, p += 4 * dwords)
+        for (unsigned k = 0; k < dwords; k++) memcpy(d + k * lanes + i, p + 4 * k, 4);
+#endif
+}
+
+static inline void load_lanes(const window *n, uint32_t *d, unsigned dwords, uint64_t mask, unsigned lanes, bool stream) {
+    const uint32_t *v = n->v;
+    uint8_t *host = n->host;
+    bool full = mask == (lanes == 64 ? ~(uint64_t)0 : 0xffffffffu);
+    if (full && can_run(dwords) && contiguous(v, 4 * dwords, lanes)) {
+        load_run(host + v[0], d, dwords, lanes, stream);
         return;
     }
 #if defined(__AVX512F__)
@@ -170,39 +232,14 @@ static inline void load_lanes(const window *n, uint32_t *d, unsigned dwords, uin
         }
         const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
         const __m512i odd = _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
-        bool run = full && contiguous(v, 8, lanes);
-        if (run && stream) ahead(host + v[0] + 2048, 8 * lanes);
         for (unsigned i = 0; i < lanes; i += 16) {
             __m512i at = _mm512_sub_epi32(_mm512_loadu_si512(v + i), bias), a, b;
             __mmask16 m = (__mmask16)(mask >> i);
-            if (run) {
-                const uint8_t *p = host + v[i];
-                a = _mm512_loadu_si512(p);
-                b = _mm512_loadu_si512(p + 64);
-            } else {
-                a = _mm512_mask_i32gather_epi64(_mm512_setzero_si512(), (__mmask8)m, _mm512_castsi512_si256(at), mid, 1);
-                b = _mm512_mask_i32gather_epi64(_mm512_setzero_si512(), (__mmask8)(m >> 8), _mm512_extracti64x4_epi64(at, 1),
-                                                mid, 1);
-            }
+            a = _mm512_mask_i32gather_epi64(_mm512_setzero_si512(), (__mmask8)m, _mm512_castsi512_si256(at), mid, 1);
+            b = _mm512_mask_i32gather_epi64(_mm512_setzero_si512(), (__mmask8)(m >> 8), _mm512_extracti64x4_epi64(at, 1),
+                                            mid, 1);
             _mm512_mask_storeu_epi32(d + i, m, _mm512_permutex2var_epi32(a, even, b));
             _mm512_mask_storeu_epi32(d + lanes + i, m, _mm512_permutex2var_epi32(a, odd, b));
-        }
-        return;
-    }
-    if (full && dwords == 4 && contiguous(v, 16, lanes)) {
-        const __m512i first = _mm512_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28, 1, 5, 9, 13, 17, 21, 25, 29);
-        const __m512i second = _mm512_setr_epi32(2, 6, 10, 14, 18, 22, 26, 30, 3, 7, 11, 15, 19, 23, 27, 31);
-        const uint8_t *p = host + v[0];
-        for (unsigned i = 0; i < lanes; i += 16, p += 256) {
-            if (stream) ahead(p + 2048, 256);
-            __m512i x0 = _mm512_loadu_si512(p), x1 = _mm512_loadu_si512(p + 64);
-            __m512i x2 = _mm512_loadu_si512(p + 128), x3 = _mm512_loadu_si512(p + 192);
-            __m512i a = _mm512_permutex2var_epi32(x0, first, x1), b = _mm512_permutex2var_epi32(x0, second, x1);
-            __m512i c = _mm512_permutex2var_epi32(x2, first, x3), e = _mm512_permutex2var_epi32(x2, second, x3);
-            _mm512_storeu_si512(d + i, _mm512_shuffle_i64x2(a, c, 0x44));
-            _mm512_storeu_si512(d + lanes + i, _mm512_shuffle_i64x2(a, c, 0xee));
-            _mm512_storeu_si512(d + 2 * lanes + i, _mm512_shuffle_i64x2(b, e, 0x44));
-            _mm512_storeu_si512(d + 3 * lanes + i, _mm512_shuffle_i64x2(b, e, 0xee));
         }
         return;
     }
@@ -218,7 +255,6 @@ static inline void load_lanes(const window *n, uint32_t *d, unsigned dwords, uin
     }
 #elif defined(__SSE2__)
     if (full && dwords == 4) {
-        if (stream && contiguous(v, 16, lanes)) ahead(host + v[0] + 2048, 16 * lanes);
         for (unsigned i = 0; i < lanes; i += 4) {
             __m128 x[4];
             for (unsigned k = 0; k < 4; k++) x[k] = _mm_loadu_ps((const float *)(const void *)(host + v[i + k]));
@@ -307,9 +343,38 @@ static inline void store_any(const window *n, const uint32_t *s, unsigned data, 
     else store_lanes(n, s, sim_mem_bytes[data] / 4, mask, lanes);
 }
 
+/* GLOBAL: where lane 0 is, if every lane is active, they follow one another, and all lie in the range found last. */
+static inline uint8_t *global_run(sim_wave *w, const sim_uop *u, uint32_t bytes, unsigned lanes, bool store) {
+    if ((w->s[SIM_S_EXEC_LO] & (lanes == 64 ? w->s[SIM_S_EXEC_HI] : ~0u)) != ~0u) return NULL;
+    const uint32_t *v = SIM_ROW(w, u->s[0]);
+    const uint32_t total = bytes * lanes;
+    uint64_t at = (uint64_t)(int64_t)(int32_t)u->imm + v[0];
+    if (!contiguous(v, bytes, lanes) || v[0] > UINT32_MAX - total) return NULL;
+    if (u->s[1] != SIM_S_NULL) {
+        at += sim_sread64(w, u->s[1]);
+    } else {
+        const uint32_t *h = v + lanes;
+        if (!all_equal(h, h[0], lanes == 64 ? ~(uint64_t)0 : 0xffffffffu, lanes)) return NULL;
+        at += (uint64_t)h[0] << 32;
+    }
+    const sim_range *c = sim_mem_cache(w, u);
+    if (at < c->lo || at >= c->hi || total > c->hi - at || (store && c->read_only)) return NULL;
+    return (uint8_t *)(uintptr_t)(at + (uint64_t)c->delta);
+}
+
 /* A handler has a body for each wave size, so that loops over lanes have a constant length. */
 #define LOADS(data)                                                                                                            \
     static const sim_uop *CAT(global_load_, data)(sim_wave * w, const sim_uop *u) {                                            \
+        const unsigned dwords = sim_mem_bytes[data] / 4;                                                                       \
+        if (can_run(dwords)) {                                                                                                 \
+            const uint8_t *p =                                                                                                 \
+                w->lanes == 32 ? global_run(w, u, 4 * dwords, 32, false) : global_run(w, u, 4 * dwords, 64, false);            \
+            if (__builtin_expect(p != NULL, 1)) {                                                                              \
+                if (w->lanes == 32) load_run(p, SIM_ROW(w, u->d), dwords, 32, true);                                           \
+                else load_run(p, SIM_ROW(w, u->d), dwords, 64, true);                                                          \
+                return u + 1;                                                                                                  \
+            }                                                                                                                  \
+        }                                                                                                                      \
         uint64_t mask = sim_mem_exec(w);                                                                                       \
         window n;                                                                                                              \
         if (!mask) return u + 1;                                                                                               \
@@ -375,6 +440,55 @@ static inline void store_any(const window *n, const uint32_t *s, unsigned data, 
         }                                                                                                                      \
         return u + 1;                                                                                                          \
     }
+#if defined(__AVX2__)
+/* See sim_lds_bpermute: lanes fetch within their 32 (gfx10, gfx11) or the whole wave. */
+static const sim_uop *bpermute(sim_wave *w, const sim_uop *u) {
+    const uint32_t *v = SIM_ROW(w, u->s[0]), *s = SIM_ROW(w, u->s[2]);
+    uint32_t *d = SIM_ROW(w, u->d), r[SIM_MAX_LANES];
+    const uint64_t exec = sim_mem_exec(w), from = sim_lds_bpermute_from(w, u);
+    const unsigned lanes = w->lanes, span = sim_lds_span(w);
+#if defined(__AVX512F__)
+    __m512i t[4];
+    for (unsigned i = 0; i < lanes; i += 16) t[i / 16] = _mm512_loadu_si512(s + i);
+    for (unsigned i = 0; i < lanes; i += 16) {
+        const unsigned half = span == 32 ? i / 32 * 2 : 0;
+        __m512i at = _mm512_srli_epi32(_mm512_add_epi32(_mm512_loadu_si512(v + i), _mm512_set1_epi32((int)u->imm)), 2);
+        __m512i x = _mm512_permutex2var_epi32(t[half], at, t[half + 1]);
+        uint32_t is_from = 0xffff;
+        if (from != w->exec_full) {
+            __m512i bits = _mm512_srlv_epi32(_mm512_set1_epi32((int)(uint32_t)(from >> 16 * half)),
+                                             _mm512_and_si512(at, _mm512_set1_epi32(31)));
+            is_from = _mm512_test_epi32_mask(bits, _mm512_set1_epi32(1));
+        }
+        if (span == 64) {
+            const __mmask16 upper = _mm512_test_epi32_mask(at, _mm512_set1_epi32(32));
+            x = _mm512_mask_blend_epi32(upper, x, _mm512_permutex2var_epi32(t[2], at, t[3]));
+            if (from != w->exec_full) {
+                __m512i bits = _mm512_srlv_epi32(_mm512_set1_epi32((int)(uint32_t)(from >> 32)),
+                                                 _mm512_and_si512(at, _mm512_set1_epi32(31)));
+                const __mmask16 is_upper = _mm512_test_epi32_mask(bits, _mm512_set1_epi32(1));
+                is_from = (is_from & ~(uint32_t)upper) | (is_upper & upper);
+            }
+        }
+        _mm512_storeu_si512(r + i, _mm512_maskz_mov_epi32((__mmask16)is_from, x));
+    }
+    for (unsigned i = 0; i < lanes; i += 16)
+        _mm512_mask_storeu_epi32(d + i, (__mmask16)(exec >> i), _mm512_loadu_si512(r + i));
+#else
+    if (exec != w->exec_full || from != w->exec_full) return sim_lds_bpermute(w, u);
+    for (unsigned i = 0; i < lanes; i += 8) {
+        __m256i at = _mm256_loadu_si256((const __m256i *)(const void *)(v + i));
+        at = _mm256_srli_epi32(_mm256_add_epi32(at, _mm256_set1_epi32((int)u->imm)), 2);
+        at = _mm256_and_si256(at, _mm256_set1_epi32((int)span - 1));
+        const int *base = (const int *)(const void *)(s + (i & ~(span - 1)));
+        _mm256_storeu_si256((__m256i *)(void *)(r + i), _mm256_i32gather_epi32(base, at, 4));
+    }
+    memcpy(d, r, 4 * (size_t)lanes);
+#endif
+    return u + 1;
+}
+#endif
+
 #define ALL_LOADS(X)                                                                                                           \
     X(SIM_MD_U8) X(SIM_MD_I8) X(SIM_MD_U16) X(SIM_MD_I16) X(SIM_MD_32) X(SIM_MD_64) X(SIM_MD_96) X(SIM_MD_128)                 \
     X(SIM_MD_U8_LO) X(SIM_MD_I8_LO) X(SIM_MD_16_LO) X(SIM_MD_U8_HI) X(SIM_MD_I8_HI) X(SIM_MD_16_HI)
@@ -395,4 +509,7 @@ const sim_mem_fast CAT(sim_mem_fast_, LEVEL) = {
 #define X(data) .lds_load2[data] = lds_load2_##data, .lds_store2[data] = lds_store2_##data,
     ALL_PAIRS(X)
 #undef X
+#if defined(__AVX2__)
+    .bpermute = bpermute,
+#endif
 };

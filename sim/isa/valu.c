@@ -9,12 +9,7 @@
 #endif
 
 void sim_valu_store(sim_wave *w, uint32_t d, const uint32_t *res, unsigned rows, uint64_t mask) {
-    sim_vstore *store = sim_store_generic;
-#if defined __x86_64__
-    int level = sim_host_level();
-    store = level == 2 ? sim_store_avx512 : level == 1 ? sim_store_avx2 : store;
-#endif
-    store(SIM_ROW(w, d), res, rows, w->lanes, mask);
+    sim_vcode_at(0)->store(SIM_ROW(w, d), res, rows, w->lanes, mask);
 }
 
 static bool is_f32(unsigned t) { return t == SIM_VT_F32 || t == SIM_VT_FB || t == SIM_VT_PF32 || t == SIM_VT_MIX; }
@@ -99,7 +94,7 @@ void sim_valu_finish(sim_wave *w, const sim_uop *u, const sim_vrow *row, const s
         const uint32_t *old = SIM_ROW(w, u->d);
         for (unsigned i = 0; i < w->lanes; i++) res[i] = (res[i] & 0xffff) | (old[i] & 0xffff0000);
     }
-    sim_valu_store(w, u->d, res, sim_vt_rows(row->td), mask);
+    ((const sim_vcode *)u->core)->store(SIM_ROW(w, u->d), res, sim_vt_rows(row->td), w->lanes, mask);
     if (row->flags & SIM_V_COUT) sim_mask_write(w, u->imm, a->cout & mask);
 }
 
@@ -122,7 +117,9 @@ static const sim_uop *plain_from(sim_wave *w, const sim_uop *u, unsigned first) 
     return u + 1;
 }
 const sim_uop *sim_valu_plain(sim_wave *w, const sim_uop *u) { return plain_from(w, u, 0); }
-const sim_uop *sim_valu_resume(sim_wave *w, const sim_uop *u, unsigned first) { return plain_from(w, u, first); }
+const sim_uop *sim_valu_resume(sim_wave *w, const sim_uop *u, unsigned first) {
+    return u->flags & SIM_U_ALTERED ? sim_valu_general_from(w, u, first) : plain_from(w, u, first);
+}
 
 unsigned sim_inst_op_sel(const sim_inst *inst) {
     return (unsigned)inst->src[0].hi | (unsigned)inst->src[1].hi << 1 | (unsigned)inst->src[2].hi << 2 |
@@ -130,6 +127,42 @@ unsigned sim_inst_op_sel(const sim_inst *inst) {
 }
 
 static bool is_packed(unsigned t) { return t >= SIM_VT_PU16 && t <= SIM_VT_PBF16; }
+
+/* What a direct handler does to a source of type t (SIM_A_*), or -1: it is the general handler's. */
+static int alteration(const sim_inst *inst, const sim_vrow *row, int i, const sim_operand *o, bool acc) {
+    const unsigned t = row->t[i];
+    if (acc) {
+        if (inst->src[2].neg || inst->src[2].abs) return -1;
+        return sim_vt_is16(t) && inst->dst_hi ? SIM_A_HI : 0;
+    }
+    const int sign = (o->neg ? SIM_A_NEG : 0) | (o->abs ? SIM_A_ABS : 0);
+    if (t == SIM_VT_MIX)
+        return (o->opsel_hi ? SIM_A_HALF | (o->hi ? SIM_A_HI : 0) : 0) | sign | (o->neg_hi ? SIM_A_ABS : 0);
+    if (is_packed(t) && inst->format == SIM_VOP3P)
+        return o->abs ? -1 : (o->hi ? SIM_A_HI : 0) | (o->opsel_hi ? 0 : SIM_A_OTHER) | sign | (o->neg_hi ? SIM_A_NEG_HI : 0);
+    if (o->neg_hi) return -1;
+    if (sim_vt_is16(t)) {
+        const bool is_float = t == SIM_VT_F16 || t == SIM_VT_HB || t == SIM_VT_BF16;
+        return sign && !is_float ? -1 : sign | (o->hi ? SIM_A_HI : 0);
+    }
+    const bool is_float = t == SIM_VT_F32 || t == SIM_VT_FB || is_f64(t);
+    return o->hi || (sign && !is_float) ? -1 : sign;
+}
+/* Fills u->aux. False: the operation has modifiers that no direct handler knows. */
+static bool alter_sources(const sim_inst *inst, const sim_vrow *row, int last, sim_uop *u) {
+    if (inst->lanes != SIM_LANES_PLAIN || inst->omod || (inst->dst_hi && !sim_vt_is16(row->td))) return false;
+    if (row->flags & (SIM_V_RAW | SIM_V_HALF | SIM_V_BYTE | SIM_V_SRCHALF | SIM_V_SRCBYTE)) return false;
+    if (inst->clamp && (is_f32(row->td) || is_f64(row->td) || is_f16(row->td))) return false;
+    for (int i = 0; i <= last; i++) {
+        if (row->t[i] == SIM_VT_N || row->t[i] == SIM_VT_M) continue;
+        const bool acc = (row->flags & SIM_V_ACC) && i == last;
+        const int how = alteration(inst, row, i, &inst->src[i], acc);
+        if (how < 0) return false;
+        u->aux[i] = (uint8_t)how;
+        if (how) u->flags |= SIM_U_ALTERED;
+    }
+    return true;
+}
 
 bool sim_valu_is_plain(const sim_inst *inst, const sim_vrow *row) {
     if (inst->lanes != SIM_LANES_PLAIN) return false;
@@ -179,7 +212,7 @@ static const char *row_name(const sim_inst *inst, sim_isa isa, char *buf, size_t
 static const sim_uop *mov_gfx9(sim_wave *w, const sim_uop *u) {
     if (__builtin_expect(w->mode >> 27 & 1, 0)) return sim_valu_indexed_mov(w, u);
     const sim_vcode *code = u->core;
-    return (u->sk[0] < SIM_SRC_SCALAR ? code->hot : code->hot_scalar)(w, u);
+    return (u->sk[0] < SIM_SRC_SCALAR ? code->hot[w->lanes == 64] : code->hot_altered)(w, u);
 }
 
 sim_bound sim_bind_valu(sim_binder *b, const sim_inst *inst, sim_uop *u) {
@@ -204,9 +237,14 @@ sim_bound sim_bind_valu(sim_binder *b, const sim_inst *inst, sim_uop *u) {
     }
     if (i_row < 0) i_row = sim_vrow_find(name);
     if (i_row < 0) return sim_bind_vscale(b, inst, u);
+    return sim_bind_vrow(b, inst, i_row, u);
+}
+
+sim_bound sim_bind_vrow(sim_binder *b, const sim_inst *inst, int i_row, sim_uop *u) {
+    const sim_isa isa = sim_bind_isa(b);
     const sim_vrow *row = &sim_vrows[i_row];
     const sim_vcode *code = sim_vcode_at(i_row);
-    bool plain = sim_valu_is_plain(inst, row), scalar = false, wide_scalar = false;
+    bool plain = sim_valu_is_plain(inst, row), scalar = false, special = false;
 
     u->inst = inst;
     u->core = (void *)(uintptr_t)code;
@@ -229,7 +267,7 @@ sim_bound sim_bind_valu(sim_binder *b, const sim_inst *inst, sim_uop *u) {
         if (o->kind == SIM_K_LDS_DIRECT) return SIM_BOUND_NO;
         if (o->kind == SIM_K_SGPR) {
             scalar = true;
-            if (sim_vt_rows(row->t[i]) > 1) wide_scalar = true;
+            special |= o->reg + sim_vt_rows(row->t[i]) > 128;
         }
         if (!sim_bind_src(b, u, i, o, sim_vt_rows(row->t[i]))) return SIM_BOUND_FAILED;
     }
@@ -249,21 +287,15 @@ sim_bound sim_bind_valu(sim_binder *b, const sim_inst *inst, sim_uop *u) {
         else if (sim_vt_is16(row->td) && inst->dst_hi) u->flags |= SIM_U_DSTHI;
         else if (sim_vt_is16(row->td) && keeps_half(isa, row)) u->flags |= SIM_U_KEEP16;
     }
-    if ((row->flags & SIM_V_RAW) && !strncmp(name, "V_BITOP3", 8)) {
+    if ((row->flags & SIM_V_RAW) && !strncmp(row->name, "V_BITOP3", 8)) {
         u->imm = inst->bitop3;
         plain = inst->lanes == SIM_LANES_PLAIN && !(sim_inst_op_sel(inst) && sim_vt_is16(row->td));
     }
-    if (row->t[0] == SIM_VT_MIX) {
-        int half = sim_vrow_find("SIM_F16_LO");
-        u->aux[0] = (uint8_t)half;
-        u->aux[1] = (uint8_t)(half >> 8);
-    }
-    if (!plain)
-        u->fn = sim_valu_general;
-    else if (!code->hot || wide_scalar || (u->flags & SIM_U_CMPX))
-        u->fn = sim_valu_plain;
-    else
-        u->fn = scalar ? code->hot_scalar : code->hot;
+    const int wide = sim_bind_lanes(b) == 64;
+    if (plain && !code->hot_altered) u->fn = sim_valu_plain;
+    else if (plain) u->fn = special ? code->hot_altered : scalar ? code->hot_scalar[wide] : code->hot[wide];
+    else if (code->hot_altered && alter_sources(inst, row, last, u)) u->fn = code->hot_altered;
+    else u->fn = sim_valu_general;
     if (plain && isa <= SIM_GFX950 && !strcmp(row->name, "V_MOV_B32")) u->fn = mov_gfx9;
     return SIM_BOUND_UOP;
 }

@@ -63,15 +63,18 @@ typedef struct sim_vargs {
 
 typedef void sim_vcore(sim_vargs *a);
 
-typedef struct sim_vcode {
-    sim_vcore *core;
-    sim_uop_fn *hot;        /* every lane active, sources in rows; NULL: none */
-    sim_uop_fn *hot_scalar; /* the same, some sources scalar */
-} sim_vcode;
-
 /* Moves lanes of `mask` from res to rows at d. */
 typedef void sim_vstore(uint32_t *d, const uint32_t *res, unsigned rows, unsigned lanes, uint64_t mask);
-extern sim_vstore *const sim_store_generic;
+
+typedef struct sim_vcode {
+    sim_vcore *core;
+    /* Direct handlers, for wave32 and wave64; NULL: none. */
+    sim_uop_fn *hot[2];        /* sources are rows and constants as they are */
+    sim_uop_fn *hot_scalar[2]; /* ... and scalar registers of the file */
+    sim_uop_fn *hot_altered;   /* ... and special ones, and altered (SIM_A_*) */
+    const sim_vrow *row;
+    sim_vstore *store;      /* of the level */
+} sim_vcode;
 
 extern const sim_vrow sim_vrows[];
 extern const size_t sim_n_vrows;
@@ -80,7 +83,6 @@ extern const sim_vcode sim_vcode_generic[];
 #if defined __x86_64__
 extern const sim_vcode sim_vcode_avx2[];
 extern const sim_vcode sim_vcode_avx512[];
-extern sim_vstore *const sim_store_avx2, *const sim_store_avx512;
 #endif
 
 /* The row of a name or alias: an index, or -1. */
@@ -101,17 +103,27 @@ enum {
     SIM_U_DSTHI = 2,   /* ... and goes to the upper half */
     SIM_U_CMPX = 4,    /* a compare that writes EXEC */
     SIM_U_CMPX_BOTH = 8, /* ... and its scalar destination */
-    SIM_U_NO_DST = 16
+    SIM_U_ALTERED = 16 /* some source is altered: without its direct handler the operation needs the general one */
+};
+/* What a direct handler does to source i on its way (u->aux[i]); 0: nothing. */
+enum {
+    SIM_A_NEG = 1,
+    SIM_A_ABS = 2,
+    SIM_A_HI = 4,      /* 16 bits: the upper half; packed: what the lower half is made of; pair: the upper dword, ... */
+    SIM_A_OTHER = 8,   /* packed, pair: the upper half is made of the lower one */
+    SIM_A_NEG_HI = 16, /* packed, pair */
+    SIM_A_HALF = 32    /* SIM_VT_MIX: a half (SIM_A_HI: the upper) as f16 */
 };
 static inline const sim_vrow *sim_uop_vrow(const sim_uop *u) {
-    return &sim_vrows[(const sim_vcode *)u->core - sim_vcode_at(0)];
+    return ((const sim_vcode *)u->core)->row;
 }
 
 /* Handlers. plain: no modifier, any EXEC. general: modifiers, DPP, SDWA, halves, omod, clamp. */
 const sim_uop *sim_valu_plain(sim_wave *w, const sim_uop *u);
 const sim_uop *sim_valu_general(sim_wave *w, const sim_uop *u);
-/* The rest of a direct handler's work from lane `first` on, where a NaN asks for care. */
+/* The rest of a direct handler's work from lane `first` on, where a NaN or the mode asks for care. */
 const sim_uop *sim_valu_resume(sim_wave *w, const sim_uop *u, unsigned first);
+const sim_uop *sim_valu_general_from(sim_wave *w, const sim_uop *u, unsigned first);
 /* Runs the core under the rounding and flushing that the row's types have in MODE. a->s, d, lanes, cin, imm are set. */
 void sim_valu_run(sim_wave *w, const sim_vcode *code, const sim_vrow *row, sim_vargs *a);
 /* Moves lanes of `mask` from res to the row(s) at byte offset d. */
@@ -124,6 +136,8 @@ const sim_uop *sim_valu_indexed_mov(sim_wave *w, const sim_uop *u);
 
 /* Binding of what is not a row: pairs, scalar results, scaled conversions. */
 sim_bound sim_bind_vopd(sim_binder *b, const sim_inst *inst, sim_uop *u);
+/* An instruction as row i_row. */
+sim_bound sim_bind_vrow(sim_binder *b, const sim_inst *inst, int i_row, sim_uop *u);
 sim_bound sim_bind_vscale(sim_binder *b, const sim_inst *inst, sim_uop *u);
 const sim_meaning *sim_meaning_at_vscale(size_t i);
 /* Whether an instruction's operands need the general handler. */

@@ -98,56 +98,7 @@
         }                                                                                                              \
     }
 
-/* The direct handlers: every lane active, rows as they are. What asks for care goes to the resume handler, which starts at
- * the chunk where care began. */
-INLINE const uint32_t *hot_row(const sim_wave *w, const sim_uop *u, int i) {
-    const uint8_t *base = u->sk[i] == SIM_SRC_ROW ? (const uint8_t *)w->v : w->consts;
-    return (const uint32_t *)(const void *)(base + u->s[i]);
-}
-INLINE const uint32_t *hot_any(const sim_wave *w, const sim_uop *u, int i, uint32_t *tmp) {
-    if (u->sk[i] < SIM_SRC_SCALAR) return hot_row(w, u, i);
-    const uint32_t s = sim_sread(w, u->s[i]);
-    LANES(k) tmp[k] = s;
-    if (w->lanes > 32) LANES(k) tmp[k + 32] = s;
-    return tmp;
-}
-INLINE bool hot_ready(const sim_wave *w) { return SIM_EXEC(w) == w->exec_full; }
-#define HOT_FLUSHES(w) (((w)->mode >> 4 & 3) != 3)
-#define HOT_BODY(td, ta, tb, tc, fl, ex)                                                                               \
-    sim_vargs z_ = {.ieee = w->mode >> 9 & 1, .gcn = w->isa <= SIM_GFX950};                                            \
-    CONTEXT(&z_);                                                                                                      \
-    uint32_t *d_ = SIM_ROW(w, u->d);                                                                                   \
-    const uint64_t cin_ = (fl) & SIM_V_CIN ? sim_mask_read(w, u->s[2]) : 0;                                            \
-    const unsigned lanes = w->lanes;                                                                                   \
-    unsigned h = 0;                                                                                                    \
-    (void)lanes;                                                                                                       \
-    do {                                                                                                               \
-        CHUNK(td, ta, tb, tc, fl, ex, p0_ + h, p1_ + h, p2_ + h, (uint32_t)(cin_ >> h));                               \
-        if (((fl) & SIM_V_NAN) && __builtin_expect(ANY_NAN_##td(r_), 0)) return sim_valu_resume(w, u, h);              \
-        if (((fl) & SIM_V_FLUSH) && HOT_FLUSHES(w)) FLUSH_##td(r_);                                                    \
-        ST_##td(d_ + h, r_);                                                                                           \
-        h += 32;                                                                                                       \
-    } while (__builtin_expect(h < lanes, 0));                                                                          \
-    return u + 1
-
-#define HOT(id, td, ta, tb, tc, fl, ex, plain)                                                                         \
-    static const sim_uop *hot_##id(sim_wave *w, const sim_uop *u) {                                                    \
-        if (!hot_ready(w) || ((plain) && !w->mode_plain)) return sim_valu_plain(w, u);                                 \
-        const uint32_t *p0_ = hot_row(w, u, 0), *p1_ = VT(tb) == VT(N) ? p0_ : hot_row(w, u, 1);                       \
-        const uint32_t *p2_ = VT(tc) == VT(N) || VT(tc) == VT(M) ? p0_ : hot_row(w, u, 2);                             \
-        (void)p1_, (void)p2_;                                                                                          \
-        HOT_BODY(td, ta, tb, tc, fl, ex);                                                                              \
-    }                                                                                                                  \
-    static const sim_uop *hots_##id(sim_wave *w, const sim_uop *u) {                                                   \
-        if (!hot_ready(w) || ((plain) && !w->mode_plain)) return sim_valu_plain(w, u);                                 \
-        uint32_t b0_[64], b1_[64], b2_[64];                                                                            \
-        const uint32_t *p0_ = hot_any(w, u, 0, b0_), *p1_ = VT(tb) == VT(N) ? p0_ : hot_any(w, u, 1, b1_);             \
-        const uint32_t *p2_ = VT(tc) == VT(N) || VT(tc) == VT(M) ? p0_ : hot_any(w, u, 2, b2_);                        \
-        (void)p1_, (void)p2_, (void)b1_, (void)b2_;                                                                    \
-        HOT_BODY(td, ta, tb, tc, fl, ex);                                                                              \
-    }
-
-/* Compares: the destination is a scalar register, whole with every lane active. */
+/* Compares: the destination is a scalar register. */
 #define CMP_CORE(id, ta, tb, ex)                                                                                       \
     static void core_##id(sim_vargs *x) {                                                                              \
         const unsigned lanes = x->lanes;                                                                               \
@@ -164,33 +115,6 @@ INLINE bool hot_ready(const sim_wave *w) { return SIM_EXEC(w) == w->exec_full; }
             x->cout |= (uint64_t)mask_pack(m_) << h;                                                                   \
         }                                                                                                              \
     }
-#define CMP_HOT_BODY(ta, ex)                                                                                           \
-    uint64_t out_ = 0;                                                                                                 \
-    for (unsigned h = 0; h < w->lanes; h += 32) {                                                                      \
-        LD_##ta(A_, p0_ + h);                                                                                          \
-        LD_##ta(B_, p1_ + h);                                                                                          \
-        uint32_t m_[32];                                                                                               \
-        LANES(i) {                                                                                                     \
-            const AT_##ta a = A_[i], b = B_[i];                                                                        \
-            m_[i] = (ex) ? ~0u : 0;                                                                                    \
-        }                                                                                                              \
-        out_ |= (uint64_t)mask_pack(m_) << h;                                                                          \
-    }                                                                                                                  \
-    sim_mask_write(w, u->d, out_);                                                                                     \
-    return u + 1
-#define CMP_HOT(id, ta, ex)                                                                                            \
-    static const sim_uop *hot_##id(sim_wave *w, const sim_uop *u) {                                                    \
-        if (!hot_ready(w)) return sim_valu_plain(w, u);                                                                \
-        const uint32_t *p0_ = hot_row(w, u, 0), *p1_ = hot_row(w, u, 1);                                               \
-        CMP_HOT_BODY(ta, ex);                                                                                          \
-    }                                                                                                                  \
-    static const sim_uop *hots_##id(sim_wave *w, const sim_uop *u) {                                                   \
-        if (!hot_ready(w)) return sim_valu_plain(w, u);                                                                \
-        uint32_t b0_[64], b1_[64];                                                                                     \
-        const uint32_t *p0_ = hot_any(w, u, 0, b0_), *p1_ = hot_any(w, u, 1, b1_);                                     \
-        CMP_HOT_BODY(ta, ex);                                                                                          \
-    }
-
 /* Halves of dwords. */
 #define LDH_F16(name, p, half) float name[32]; load_f16(name, (p), (half) * 16)
 #define LDH_BF16(name, p, half) float name[32]; LANES(i_) name[i_] = sim_u2f((half) ? (p)[i_] & 0xffff0000 : (p)[i_] << 16)
@@ -245,33 +169,6 @@ INLINE bool hot_ready(const sim_wave *w) { return SIM_EXEC(w) == w->exec_full; }
             LANES(i) d_[i] = e_[i] | f_[i] << 16;                                                                      \
         }                                                                                                              \
     }
-#define PK_HOT_BODY(t, fl, n, ex)                                                                                      \
-    uint32_t *d_ = SIM_ROW(w, u->d);                                                                                   \
-    for (unsigned h = 0; h < w->lanes; h += 32, p0_ += 32, p1_ += 32, p2_ += 32, d_ += 32) {                           \
-        PK_HALF(t, n, 0, ex, l_)                                                                                       \
-        PK_HALF(t, n, 1, ex, u_)                                                                                       \
-        if (((fl) & SIM_V_NAN) && __builtin_expect(ANY_NAN_##t(l_) | ANY_NAN_##t(u_), 0))                              \
-            return sim_valu_resume(w, u, h);                                                                           \
-        uint32_t e_[32], f_[32];                                                                                       \
-        STH_##t(e_, l_);                                                                                               \
-        STH_##t(f_, u_);                                                                                               \
-        LANES(i) d_[i] = e_[i] | f_[i] << 16;                                                                          \
-    }                                                                                                                  \
-    return u + 1
-#define PK_HOT(id, t, fl, n, ex)                                                                                       \
-    static const sim_uop *hot_##id(sim_wave *w, const sim_uop *u) {                                                    \
-        if (!hot_ready(w) || !w->mode_plain) return sim_valu_plain(w, u);                                              \
-        const uint32_t *p0_ = hot_row(w, u, 0), *p1_ = hot_row(w, u, 1), *p2_ = (n) > 2 ? hot_row(w, u, 2) : p1_;      \
-        PK_HOT_BODY(t, fl, n, ex);                                                                                     \
-    }                                                                                                                  \
-    static const sim_uop *hots_##id(sim_wave *w, const sim_uop *u) {                                                   \
-        if (!hot_ready(w) || !w->mode_plain) return sim_valu_plain(w, u);                                              \
-        uint32_t b0_[64], b1_[64], b2_[64];                                                                            \
-        const uint32_t *p0_ = hot_any(w, u, 0, b0_), *p1_ = hot_any(w, u, 1, b1_);                                     \
-        const uint32_t *p2_ = (n) > 2 ? hot_any(w, u, 2, b2_) : p1_;                                                   \
-        (void)b2_;                                                                                                     \
-        PK_HOT_BODY(t, fl, n, ex);                                                                                     \
-    }
 
 /* Dot products of two halves. */
 #define DOT_CHUNK(td, th, tc, ex, p0, p1, p2)                                                                          \
@@ -303,28 +200,8 @@ INLINE bool hot_ready(const sim_wave *w) { return SIM_EXEC(w) == w->exec_full; }
             ST_##td(x->d + h, r_);                                                                                     \
         }                                                                                                              \
     }
-#define DOT_HOT_BODY(td, th, tc, fl, ex)                                                                               \
-    sim_vargs z_ = {.gcn = w->isa <= SIM_GFX950};                                                                      \
-    CONTEXT(&z_);                                                                                                      \
-    uint32_t *d_ = SIM_ROW(w, u->d);                                                                                   \
-    for (unsigned h = 0; h < w->lanes; h += 32) {                                                                      \
-        DOT_CHUNK(td, th, tc, ex, p0_ + h, p1_ + h, p2_ + h)                                                           \
-        if (((fl) & SIM_V_NAN) && __builtin_expect(ANY_NAN_##td(r_), 0)) return sim_valu_resume(w, u, h);              \
-        ST_##td(d_ + h, r_);                                                                                           \
-    }                                                                                                                  \
-    return u + 1
-#define DOT_HOT(id, td, th, tc, fl, ex)                                                                                \
-    static const sim_uop *hot_##id(sim_wave *w, const sim_uop *u) {                                                    \
-        if (!hot_ready(w) || !w->mode_plain) return sim_valu_plain(w, u);                                              \
-        const uint32_t *p0_ = hot_row(w, u, 0), *p1_ = hot_row(w, u, 1), *p2_ = hot_row(w, u, 2);                      \
-        DOT_HOT_BODY(td, th, tc, fl, ex);                                                                              \
-    }                                                                                                                  \
-    static const sim_uop *hots_##id(sim_wave *w, const sim_uop *u) {                                                   \
-        if (!hot_ready(w) || !w->mode_plain) return sim_valu_plain(w, u);                                              \
-        uint32_t b0_[64], b1_[64], b2_[64];                                                                            \
-        const uint32_t *p0_ = hot_any(w, u, 0, b0_), *p1_ = hot_any(w, u, 1, b1_), *p2_ = hot_any(w, u, 2, b2_);       \
-        DOT_HOT_BODY(td, th, tc, fl, ex);                                                                              \
-    }
+
+#include "isa/valu_hot.inc.h"
 
 /* Written out. */
 INLINE void cvt_pk_f16(sim_vargs *x, bool toward_zero) {
@@ -378,13 +255,11 @@ static void core_SIM_F16_HI(sim_vargs *x) {
     }
 }
 
-#define PLAIN_ONLY(ta, td)                                                                                             \
-    (VT(ta) == VT(F16) || VT(ta) == VT(F64) || VT(td) == VT(F16) || VT(td) == VT(F64) || VT(ta) == VT(HB))
 #define V(n, td, ta, tb, tc, fl, bd, ex) CORE(n, td, ta, tb, tc, fl, ex)
 #define VS(n, td, ta, tb, tc, fl, bd, ex) CORE(n##_SAT, td, ta, tb, tc, fl, ex)
 #define VH(n, td, ta, tb, tc, fl, bd, ex)                                                                              \
     CORE(n, td, ta, tb, tc, fl, ex)                                                                                    \
-    HOT(n, td, ta, tb, tc, fl, ex, PLAIN_ONLY(ta, td))
+    HOT(n, td, ta, tb, tc, fl, ex)
 #define C(n, t, ex) CMP_CORE(n, t, t, ex)
 #define CH(n, t, ex) CMP_CORE(n, t, t, ex) CMP_HOT(n, t, ex)
 #define CC(n, ta, tb, ex) CMP_CORE(n, ta, tb, ex)
@@ -417,9 +292,50 @@ static void core_SIM_F16_HI(sim_vargs *x) {
 #undef DH
 #undef X
 
-#define V(n, ...) {.core = core_##n},
-#define VS(n, ...) {.core = core_##n##_SAT},
-#define VH(n, ...) {.core = core_##n, .hot = hot_##n, .hot_scalar = hots_##n},
+static void store_lanes(uint32_t *d, const uint32_t *res, unsigned rows, unsigned lanes, uint64_t mask) {
+    for (unsigned r = 0; r < rows; r++)
+        for (unsigned h = 0; h < lanes; h += 32, d += 32, res += 32) masked_store(d, res, (uint32_t)(mask >> h));
+}
+
+#define V(n, ...) ROW_##n,
+#define VS(n, ...) ROW_##n##_SAT,
+#define VH V
+#define C V
+#define CH V
+#define CC V
+#define P V
+#define PS VS
+#define PH V
+#define P2 V
+#define D V
+#define DH V
+#define X V
+enum {
+#include "isa/valu_rows.def"
+};
+#undef V
+#undef VS
+#undef VH
+#undef C
+#undef CH
+#undef CC
+#undef P
+#undef PS
+#undef PH
+#undef P2
+#undef D
+#undef DH
+#undef X
+
+#define V(n, ...) {.core = core_##n, .row = &sim_vrows[ROW_##n], .store = store_lanes},
+#define VS(n, ...) {.core = core_##n##_SAT, .row = &sim_vrows[ROW_##n##_SAT], .store = store_lanes},
+#define VH(n, ...)                                                                                                     \
+    {.core = core_##n,                                                                                                 \
+     .hot = {hot32_##n, hot64_##n},                                                                                    \
+     .hot_scalar = {hots32_##n, hots64_##n},                                                                           \
+     .hot_altered = hota_##n,                                                                                          \
+     .row = &sim_vrows[ROW_##n],                                                                                       \
+     .store = store_lanes},
 #define C V
 #define CH VH
 #define CC V
@@ -435,21 +351,3 @@ static void core_SIM_F16_HI(sim_vargs *x) {
 const sim_vcode CODE_TABLE(SIM_LEVEL)[] = {
 #include "isa/valu_rows.def"
 };
-
-static void store_lanes(uint32_t *d, const uint32_t *res, unsigned rows, unsigned lanes, uint64_t mask) {
-    for (unsigned r = 0; r < rows; r++)
-        for (unsigned h = 0; h < lanes; h += 32, d += 32, res += 32) {
-            uint32_t m = (uint32_t)(mask >> h);
-#if defined __AVX512F__
-            _mm512_mask_storeu_epi32(d, (__mmask16)m, _mm512_loadu_si512(res));
-            _mm512_mask_storeu_epi32(d + 16, (__mmask16)(m >> 16), _mm512_loadu_si512(res + 16));
-#else
-            uint32_t e[32];
-            mask_expand(e, m);
-            LANES(i) d[i] = (res[i] & e[i]) | (d[i] & ~e[i]);
-#endif
-        }
-}
-#define STORE_NAME_2(level) sim_store_##level
-#define STORE_NAME(level) STORE_NAME_2(level)
-sim_vstore *const STORE_NAME(SIM_LEVEL) = store_lanes;

@@ -115,10 +115,13 @@ static void sdwa_select(uint32_t *t, unsigned n, unsigned sel, bool sext) {
     }
 }
 
-/* f16 halves of dwords as f32, by the row that the binder left in the uop (the one for upper halves follows it). */
-static void halves(const sim_wave *w, const sim_uop *u, bool upper, const uint32_t *s, uint32_t *d) {
+/* f16 halves of dwords as f32 (the row for upper halves follows the one for lower ones). */
+static void halves(const sim_wave *w, bool upper, const uint32_t *s, uint32_t *d) {
+    static _Atomic int row = -1;
+    int lower = atomic_load_explicit(&row, memory_order_relaxed);
+    if (lower < 0) atomic_store_explicit(&row, lower = sim_vrow_find("SIM_F16_LO"), memory_order_relaxed);
     sim_vargs a = {.s = {s, s, s}, .d = d, .lanes = w->lanes};
-    sim_vcode_at((u->aux[0] | u->aux[1] << 8) + upper)->core(&a);
+    sim_vcode_at(lower + upper)->core(&a);
 }
 
 /* Whether a source is used as it is. */
@@ -130,7 +133,7 @@ static bool untouched(const sim_inst *inst, const sim_vrow *row, const sim_opera
 }
 
 /* A source of type t in the form that the core takes; t[] holds four rows. */
-static void prepare(const sim_wave *w, const sim_uop *u, const sim_inst *inst, const sim_vrow *row, int i, const sim_operand *o, uint32_t *t) {
+static void prepare(const sim_wave *w, const sim_inst *inst, const sim_vrow *row, int i, const sim_operand *o, uint32_t *t) {
     const unsigned lanes = w->lanes, type = row->t[i];
     const bool vop3p = inst->format == SIM_VOP3P;
     if (inst->lanes == SIM_LANES_SDWA && i < 2 && !((row->flags & SIM_V_ACC) && o == &inst->dst))
@@ -178,7 +181,7 @@ static void prepare(const sim_wave *w, const sim_uop *u, const sim_inst *inst, c
     case SIM_VT_MIX: {
         if (o->opsel_hi) {
             uint32_t f[SIM_MAX_LANES];
-            halves(w, u, o->hi, t, f);
+            halves(w, o->hi, t, f);
             memcpy(t, f, lanes * 4);
         }
         if (o->neg_hi || o->abs) each(t, lanes, 0x7fffffff, 0);
@@ -285,13 +288,15 @@ static void sdwa_place(const sim_wave *w, const sim_uop *u, const sim_inst *inst
     }
 }
 
-const sim_uop *sim_valu_general(sim_wave *w, const sim_uop *u) {
+const sim_uop *sim_valu_general(sim_wave *w, const sim_uop *u) { return sim_valu_general_from(w, u, 0); }
+
+const sim_uop *sim_valu_general_from(sim_wave *w, const sim_uop *u, unsigned first) {
     const sim_inst *inst = u->inst;
     const sim_vrow *row = sim_uop_vrow(u);
     const unsigned lanes = w->lanes;
     uint32_t tmp[3][4 * SIM_MAX_LANES], res[4 * SIM_MAX_LANES];
     sim_vargs a = {.d = res, .lanes = lanes, .imm = u->imm};
-    uint64_t mask = SIM_EXEC(w) & w->exec_full;
+    uint64_t mask = SIM_EXEC(w) & w->exec_full & (~0ull << first);
     lane_map map = {.zero = 0};
     const bool dpp = inst->lanes == SIM_LANES_DPP16 || inst->lanes == SIM_LANES_DPP8;
     if (dpp) {
@@ -328,11 +333,11 @@ const sim_uop *sim_valu_general(sim_wave *w, const sim_uop *u) {
             memcpy(tmp[i], s, rows * lanes * 4);
         }
         if (!acc) {
-            prepare(w, u, inst, row, i, o, tmp[i]);
+            prepare(w, inst, row, i, o, tmp[i]);
         } else if (sim_vt_is16(t) && inst->dst_hi) {
             for (unsigned l = 0; l < lanes; l++) tmp[i][l] >>= 16;
         } else if (inst->src[2].neg || inst->src[2].abs) {
-            prepare(w, u, inst, row, i, &inst->src[2], tmp[i]);
+            prepare(w, inst, row, i, &inst->src[2], tmp[i]);
         }
     }
     if (row->flags & SIM_V_VCCIN) a.cin = SIM_VCC(w);

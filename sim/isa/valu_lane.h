@@ -17,7 +17,8 @@
 #define LANES(i) _Pragma("clang loop vectorize(assume_safety)") for (int i = 0; i < 32; i++)
 #else
 #define LANES(i) _Pragma("GCC ivdep") for (int i = 0; i < 32; i++)
-#pragma GCC optimize("no-tree-loop-distribute-patterns") /* copies stay vectors that later loads can take from registers */
+/* Copies stay vectors that later loads can take from registers; handlers stay whole. */
+#pragma GCC optimize("no-tree-loop-distribute-patterns", "no-partial-inlining")
 #endif
 #define INLINE static inline __attribute__((always_inline, unused))
 
@@ -106,6 +107,18 @@ INLINE uint32_t mask_pack(const uint32_t *m) {
     uint32_t r = 0;
     for (int i = 0; i < 32; i++) r |= (m[i] >> 31) << i;
     return r;
+#endif
+}
+
+/* A chunk's result to the lanes of a mask. */
+INLINE void masked_store(uint32_t *d, const uint32_t *res, uint32_t mask) {
+#if defined __AVX512F__
+    _mm512_mask_storeu_epi32(d, (__mmask16)mask, _mm512_loadu_si512(res));
+    _mm512_mask_storeu_epi32(d + 16, (__mmask16)(mask >> 16), _mm512_loadu_si512(res + 16));
+#else
+    uint32_t e[32];
+    mask_expand(e, mask);
+    LANES(i) d[i] = (res[i] & e[i]) | (d[i] & ~e[i]);
 #endif
 }
 

@@ -2,6 +2,7 @@
 #include "isa/valu.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -105,15 +106,21 @@ int sim_vrow_find(const char *name) {
     return found ? found->row : -1;
 }
 
-const sim_vcode *sim_vcode_at(int row) {
+static const sim_vcode *code_of_host(void) {
 #if defined __x86_64__
     switch (sim_host_level()) {
-    case 2: return &sim_vcode_avx512[row];
-    case 1: return &sim_vcode_avx2[row];
+    case 2: return sim_vcode_avx512;
+    case 1: return sim_vcode_avx2;
     default: break;
     }
 #endif
-    return &sim_vcode_generic[row];
+    return sim_vcode_generic;
+}
+const sim_vcode *sim_vcode_at(int row) {
+    static const sim_vcode *_Atomic code;
+    const sim_vcode *c = atomic_load_explicit(&code, memory_order_relaxed);
+    if (!c) atomic_store_explicit(&code, c = code_of_host(), memory_order_relaxed);
+    return &c[row];
 }
 
 /* Names as instructions have them: rows and aliases, without what clamp and the binder make of them. */

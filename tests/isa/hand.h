@@ -23,6 +23,7 @@ typedef struct hand {
     sim_wave w;
     sim_inst inst;
     sim_uop u[2];
+    sim_uop halves[2]; /* of a pair */
     uint32_t v[HAND_VGPRS * SIM_MAX_LANES];
     uint8_t lds[8192];
     uint8_t scratch[64 * 256];
@@ -79,7 +80,12 @@ static inline sim_bound hand_bound(hand *h, hand_bind *bind) {
     memset(h->u, 0, sizeof h->u);
     h->u[0].index = 1;
     h->inst.isa = h->w.isa;
-    return bind(&b, &h->inst, &h->u[0]);
+    sim_bound r = bind(&b, &h->inst, &h->u[0]);
+    if (b.has_halves) {
+        memcpy(h->halves, b.halves, sizeof h->halves);
+        h->u[0].core = h->halves;
+    }
+    return r;
 }
 /* Binds h->inst and runs it once: the kind of the fault, NONE if there was none. */
 static inline sim_fault_kind hand_run(hand *h, hand_bind *bind) {
