@@ -54,8 +54,11 @@ function(hip_library target folder left_out)
   add_library(${target} SHARED)
   target_link_libraries(${target} PRIVATE ochre_sim_objects ochre_sim_base)
   # Bound locally, and never unloaded: threads of streams may be in it.
-  target_link_options(${target} PRIVATE -Wl,--version-script=${script} -Wl,-Bsymbolic -Wl,--exclude-libs,ALL -Wl,--no-undefined
+  target_link_options(${target} PRIVATE -Wl,--version-script=${script} -Wl,-Bsymbolic -Wl,--exclude-libs,ALL
     -Wl,-z,nodelete)
+  if(NOT OCHRE_SANITIZE) # clang leaves a sanitizer's runtime to the program
+    target_link_options(${target} PRIVATE -Wl,--no-undefined)
+  endif()
   set_target_properties(${target} PROPERTIES OUTPUT_NAME amdhip64 LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/${folder}
     LINK_DEPENDS ${script})
   foreach(version 5 6 7)
