@@ -295,7 +295,9 @@ static const sim_uop *run_sample(sim_wave *w, const sim_uop *u) {
                 base[k] = (int64_t)whole;
                 part[k] = (f - whole * 256.0f) / 256.0f;
             } else {
-                base[k] = (int64_t)floorf(x);
+                /* The texel of the coordinate in eight bits of fraction, rounded: the device library, which hands over k / size
+                 * for texel k, relies on it where the product comes out just below k. */
+                base[k] = (int64_t)floorf(rintf(x * 256.0f) / 256.0f);
             }
             base[k] += off[k];
         }

@@ -58,9 +58,12 @@ static void textures(void) {
     /* the nearest texel, where the device library rounds coordinates by the size that it finds beside the resource */
     d.filterMode = hipFilterModePoint;
     OK(H(hipCreateTextureObject)(&t, &r, &d, NULL));
-    for (int i = 0; i < W * HEIGHT; i++)
-        at[2 * i] = (float)((i % W + 0.4f) / W) + (float)(i % 3) - 1, at[2 * i + 1] = (float)((i / W + 0.6f) / HEIGHT);
-    sample_at(t, W * HEIGHT, at, out);
+    float wrapped[W * HEIGHT * 2];
+    for (int i = 0; i < W * HEIGHT; i++) {
+        wrapped[2 * i] = ((float)(i % W) + 0.4f) / W + (float)(i % 3) - 1;
+        wrapped[2 * i + 1] = ((float)(i / W) + 0.6f) / HEIGHT;
+    }
+    sample_at(t, W * HEIGHT, wrapped, out);
     for (int i = 0; i < W * HEIGHT; i++) CHECK(out[i] == texels[i / W][i % W]);
     /* memory with a pitch */
     size_t pitch;

@@ -117,6 +117,9 @@ static void test_sample(void **state) {
         assert_true(sample(h, "IMAGE_SAMPLE_LZ", &f, 2.9f, 1.1f) == 12);
         assert_true(sample(h, "IMAGE_SAMPLE_LZ", &f, -5, 0) == 0);
         assert_true(sample(h, "IMAGE_SAMPLE_LZ", &f, 99, 99) == 13);
+        /* A coordinate has eight bits of fraction. */
+        assert_true(sample(h, "IMAGE_SAMPLE_LZ", &f, 2 - 1.0f / 1024, 1) == 12);
+        assert_true(sample(h, "IMAGE_SAMPLE_LZ", &f, 2 - 1.0f / 128, 1) == 11);
         f.unnormalized = false;
         assert_true(sample(h, "IMAGE_SAMPLE", &f, 0.6f, 0.6f) == 12);
         f.address[0] = SIM_IMAGE_WRAP;
