@@ -218,6 +218,13 @@ static inline void load_lanes(const window *n, uint32_t *d, unsigned dwords, uin
         return;
     }
 #if defined(__AVX512F__)
+    if (dwords == 1 && contiguous(v, 4, lanes)) { /* lanes that are off have addresses of the same row, and are not read */
+        for (unsigned i = 0; i < lanes; i += 16) {
+            const __mmask16 m = (__mmask16)(mask >> i);
+            _mm512_mask_storeu_epi32(d + i, m, _mm512_maskz_loadu_epi32(m, host + v[0] + 4 * i));
+        }
+        return;
+    }
     if (dwords == 1 || dwords == 2) {
         /* Indices are signed: they count from the middle of the window's 4 GiB. */
         const uint8_t *mid = host + n->lo + 0x80000000u;
@@ -293,6 +300,13 @@ static inline void store_lanes(const window *n, const uint32_t *s, unsigned dwor
     const uint32_t *v = n->v;
     uint8_t *host = n->host;
     bool full = mask == (lanes == 64 ? ~(uint64_t)0 : 0xffffffffu);
+#if defined(__AVX512F__)
+    if (!full && dwords == 1 && contiguous(v, 4, lanes)) {
+        for (unsigned i = 0; i < lanes; i += 16)
+            _mm512_mask_storeu_epi32(host + v[0] + 4 * i, (__mmask16)(mask >> i), _mm512_loadu_si512(s + i));
+        return;
+    }
+#endif
     if (full && dwords == 1 && contiguous(v, 4, lanes)) {
         uint8_t *p = host + v[0];
 #if defined(__AVX512F__)

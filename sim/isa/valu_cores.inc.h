@@ -260,6 +260,9 @@ static void core_SIM_F16_HI(sim_vargs *x) {
 #define VH(n, td, ta, tb, tc, fl, bd, ex)                                                                              \
     CORE(n, td, ta, tb, tc, fl, ex)                                                                                    \
     HOT(n, td, ta, tb, tc, fl, ex)
+#define VC(n, td, ta, tb, tc, fl, bd, op, ex)                                                                          \
+    CORE(n, td, ta, tb, tc, fl, ex)                                                                                    \
+    HOT_CARRY(n, tc, op, ex)
 #define C(n, t, ex) CMP_CORE(n, t, t, ex)
 #define CH(n, t, ex) CMP_CORE(n, t, t, ex) CMP_HOT(n, t, ex)
 #define CC(n, ta, tb, ex) CMP_CORE(n, ta, tb, ex)
@@ -267,7 +270,8 @@ static void core_SIM_F16_HI(sim_vargs *x) {
 #define PS(n, t, fl, ns, ex) PK_CORE(n##_SAT, t, fl, ns, ex)
 #define PH(n, t, fl, ns, ex) PK_CORE(n, t, fl, ns, ex) PK_HOT(n, t, fl, ns, ex)
 /* A pair is a row twice as long. */
-#define P2(n, base, ns)                                                                                                \
+#define P2(n, base, ns, ex)                                                                                            \
+    PAIR_HOT(n, ns, ex)                                                                                                \
     static void core_##n(sim_vargs *x) {                                                                               \
         x->lanes *= 2;                                                                                                 \
         core_##base(x);                                                                                                \
@@ -281,6 +285,7 @@ static void core_SIM_F16_HI(sim_vargs *x) {
 #undef V
 #undef VS
 #undef VH
+#undef VC
 #undef C
 #undef CH
 #undef CC
@@ -300,6 +305,7 @@ static void store_lanes(uint32_t *d, const uint32_t *res, unsigned rows, unsigne
 #define V(n, ...) ROW_##n,
 #define VS(n, ...) ROW_##n##_SAT,
 #define VH V
+#define VC V
 #define C V
 #define CH V
 #define CC V
@@ -316,6 +322,7 @@ enum {
 #undef V
 #undef VS
 #undef VH
+#undef VC
 #undef C
 #undef CH
 #undef CC
@@ -336,13 +343,14 @@ enum {
      .hot_altered = hota_##n,                                                                                          \
      .row = &sim_vrows[ROW_##n],                                                                                       \
      .store = store_lanes},
+#define VC VH
 #define C V
 #define CH VH
 #define CC V
 #define P V
 #define PS VS
 #define PH VH
-#define P2 V
+#define P2 VH
 #define D V
 #define DH VH
 #define X V

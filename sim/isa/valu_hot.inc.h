@@ -168,6 +168,82 @@ INLINE void hot_halves(const sim_uop *u, const uint32_t *d, uint32_t *r) {
     }                                                                                                                  \
     HOT_FAMILY(id)
 
+/* Sums and differences with carry. Masks stay masks: the next instruction of a chain waits for them. */
+#if defined __AVX512F__
+enum { CARRY_ADD, CARRY_SUB, CARRY_REV };
+#define HOT_CARRY(id, tc, op, ex)                                                                                      \
+    INLINE const sim_uop *do_##id(sim_wave *w, const sim_uop *u, const unsigned lanes, const int how) {                \
+        return hot_carry(w, u, lanes, how, VT(tc) == VT(M), CARRY_##op);                                               \
+    }                                                                                                                  \
+    HOT_FAMILY(id)
+INLINE const sim_uop *hot_carry(sim_wave *w, const sim_uop *u, const unsigned lanes, const int how, const bool carry_in,
+                                const int op) {
+    uint32_t b0[64], b1[64];
+    const uint32_t *p0 = hot_source(w, u, 0, SIM_VT_U32, 1, lanes, how, b0);
+    const uint32_t *p1 = hot_source(w, u, 1, SIM_VT_U32, 1, lanes, how, b1);
+    const uint32_t *x = op == CARRY_REV ? p1 : p0, *y = op == CARRY_REV ? p0 : p1;
+    uint32_t *d = hot_dst(w, u);
+    const uint64_t cin = carry_in ? hot_mask(w, u->s[2], lanes) : 0;
+    const bool full = hot_full(w, lanes);
+    const __m512i one = _mm512_set1_epi32(1);
+    uint64_t cout = 0;
+    for (unsigned h = 0; h < lanes; h += 16) {
+        const __m512i a = _mm512_loadu_si512(x + h), b = _mm512_loadu_si512(y + h);
+        const __mmask16 k = (__mmask16)(cin >> h);
+        __m512i r = op == CARRY_ADD ? _mm512_add_epi32(a, b) : _mm512_sub_epi32(a, b);
+        __mmask16 out = op == CARRY_ADD ? _mm512_cmplt_epu32_mask(r, a) : _mm512_cmplt_epu32_mask(a, b);
+        if (carry_in) {
+            out |= op == CARRY_ADD ? _mm512_mask_cmpeq_epi32_mask(k, r, _mm512_set1_epi32(-1))
+                                   : _mm512_mask_cmpeq_epi32_mask(k, a, b);
+            r = op == CARRY_ADD ? _mm512_mask_add_epi32(r, k, r, one) : _mm512_mask_sub_epi32(r, k, r, one);
+        }
+        cout |= (uint64_t)out << h;
+        if (__builtin_expect(full, 1)) _mm512_storeu_si512(d + h, r);
+        else _mm512_mask_storeu_epi32(d + h, (__mmask16)(SIM_EXEC(w) >> h), r);
+    }
+    hot_mask_put(w, u->imm, full ? cout : cout & SIM_EXEC(w), lanes);
+    return u + 1;
+}
+#else
+#define HOT_CARRY(id, tc, op, ex) HOT(id, U32, U32, U32, tc, VT(tc) == VT(M) ? SIM_V_CIN | SIM_V_COUT : SIM_V_COUT, ex)
+#endif
+
+/* f32 on both dwords of a pair. */
+#define PAIR_HALF(n, ex, out, o)                                                                                       \
+    float out[32];                                                                                                     \
+    {                                                                                                                  \
+        const float *A_ = (const float *)(const void *)(p0_ + (o)), *B_ = (const float *)(const void *)(p1_ + (o));    \
+        const float *C_ = (const float *)(const void *)(p2_ + (o));                                                    \
+        LANES(i) {                                                                                                     \
+            const float a = A_[i], b = B_[i], c = C_[i];                                                               \
+            (void)c;                                                                                                   \
+            out[i] = (ex);                                                                                             \
+        }                                                                                                              \
+    }
+#define PAIR_HOT(id, n, ex)                                                                                            \
+    INLINE const sim_uop *do_##id(sim_wave *w, const sim_uop *u, const unsigned lanes, const int how) {                \
+        uint32_t b0_[128], b1_[128], b2_[128];                                                                         \
+        const uint32_t *p0_ = hot_source(w, u, 0, SIM_VT_PF32, 2, lanes, how, b0_);                                    \
+        const uint32_t *p1_ = hot_source(w, u, 1, SIM_VT_PF32, 2, lanes, how, b1_);                                    \
+        const uint32_t *p2_ = (n) > 2 ? hot_source(w, u, 2, SIM_VT_PF32, 2, lanes, how, b2_) : p1_;                    \
+        uint32_t *d_ = hot_dst(w, u);                                                                                  \
+        const bool full_ = hot_full(w, lanes);                                                                         \
+        (void)b2_;                                                                                                     \
+        for (unsigned h = 0; h < lanes; h += 32) {                                                                     \
+            PAIR_HALF(n, ex, l_, h)                                                                                    \
+            PAIR_HALF(n, ex, u_, h + lanes)                                                                            \
+            if (__builtin_expect(any_nan_f32(l_) | any_nan_f32(u_), 0)) return sim_valu_resume(w, u, h);               \
+            uint32_t e_[32], f_[32];                                                                                   \
+            ST_F32(e_, l_);                                                                                            \
+            ST_F32(f_, u_);                                                                                            \
+            hot_store32(w, full_, d_, e_, h);                                                                          \
+            if (__builtin_expect(full_, 1)) ST_U32(d_ + lanes + h, f_);                                                \
+            else masked_store(d_ + lanes + h, f_, hot_exec(w, h));                                                     \
+        }                                                                                                              \
+        return u + 1;                                                                                                  \
+    }                                                                                                                  \
+    HOT_FAMILY(id)
+
 /* Compares. */
 INLINE const sim_uop *hot_mask_out(sim_wave *w, const sim_uop *u, uint64_t m, unsigned lanes) {
     m &= lanes == 64 ? SIM_EXEC(w) : w->s[SIM_S_EXEC_LO];

@@ -10,6 +10,7 @@
 #define V(n, td, ta, tb, tc, fl, bd, ex) {#n, VT(td), {VT(ta), VT(tb), VT(tc)}, (fl), bd},
 #define VS(n, td, ta, tb, tc, fl, bd, ex) {#n "!", VT(td), {VT(ta), VT(tb), VT(tc)}, (fl), bd},
 #define VH V
+#define VC(n, td, ta, tb, tc, fl, bd, op, ex) {#n, VT(td), {VT(ta), VT(tb), VT(tc)}, (fl), bd},
 #define C(n, t, ex) {#n, SIM_VT_M, {VT(t), VT(t), SIM_VT_N}, 0, NULL},
 #define CH C
 #define CC(n, ta, tb, ex) {#n, SIM_VT_M, {VT(ta), VT(tb), SIM_VT_N}, 0, NULL},
@@ -21,7 +22,7 @@
 #define P(n, t, fl, ns, ex) {#n, PT_##t, {PT_##t, PT_##t, (ns) > 2 ? PT_##t : SIM_VT_N}, (fl), NULL},
 #define PS(n, t, fl, ns, ex) {#n "!", PT_##t, {PT_##t, PT_##t, (ns) > 2 ? PT_##t : SIM_VT_N}, (fl), NULL},
 #define PH P
-#define P2(n, base, ns)                                                                                                \
+#define P2(n, base, ns, ex)                                                                                                \
     {#n, SIM_VT_PF32, {SIM_VT_PF32, SIM_VT_PF32, (ns) > 2 ? SIM_VT_PF32 : SIM_VT_N}, SIM_V_NAN, NULL},
 #define D(n, td, th, tc, fl, ex) {#n, VT(td), {PT_##th, PT_##th, VT(tc)}, (fl), NULL},
 #define DH D
@@ -34,6 +35,7 @@ const size_t sim_n_vrows = sizeof sim_vrows / sizeof *sim_vrows;
 #undef V
 #undef VS
 #undef VH
+#undef VC
 #undef C
 #undef CH
 #undef CC
@@ -49,6 +51,7 @@ const size_t sim_n_vrows = sizeof sim_vrows / sizeof *sim_vrows;
 #define V(n, ...)
 #define VS V
 #define VH V
+#define VC V
 #define C V
 #define CH V
 #define CC V
