@@ -32,14 +32,19 @@ TEST(a_stream_keeps_its_order_and_the_host_goes_on, "", NULL) {
     GIVES(hipErrorContextIsDestroyed, H(hipStreamSynchronize)(s));
 }
 
-/* Whether work given to `second` waits for work given to `first` before it. */
+/* Whether work given to `second` waits for work given to `first` before it: that of `first` gives the other a second. */
+typedef struct pair { _Atomic int ended; _Atomic int value; } pair;
+static void slow_of_pair(void *p) {
+    for (int i = 0; i < 1000 && atomic_load(&((pair *)p)->value) < 0; i++) nap_ms(1);
+    atomic_store(&((pair *)p)->ended, 1);
+}
+static void look_of_pair(void *p) { atomic_store(&((pair *)p)->value, atomic_load(&((pair *)p)->ended)); }
 static int waits(hipStream_t first, hipStream_t second) {
-    _Atomic int flag = 0;
-    seen after = {&flag, -1};
-    OK(H(hipLaunchHostFunc)(first, slow, (void *)&flag));
-    OK(H(hipLaunchHostFunc)(second, look, &after));
+    pair p = {0, -1};
+    OK(H(hipLaunchHostFunc)(first, slow_of_pair, &p));
+    OK(H(hipLaunchHostFunc)(second, look_of_pair, &p));
     OK(H(hipDeviceSynchronize)());
-    return after.value;
+    return atomic_load(&p.value);
 }
 
 TEST(the_null_stream_and_blocking_streams_wait_for_each_other, "", NULL) {
