@@ -13,6 +13,18 @@
 #define DYNAMIC_STACK_BYTES 16384u
 #define DEFAULT_BUDGET 4000000000ull
 
+/* Bytes a lane, with the stack of kernels that bound none. */
+static uint64_t scratch_of(const sim_kernel *k) {
+    return ((uint64_t)k->scratch_bytes + (k->dynamic_stack ? DYNAMIC_STACK_BYTES : 0) + 3) & ~(uint64_t)3;
+}
+
+/* What COMPUTE_TMPRING_SIZE.WAVESIZE can say: a field of 18, 15 or 13 bits, in units of 256 or 1024 bytes a wave. */
+static uint64_t scratch_wave_max(sim_isa isa) {
+    if (isa >= SIM_GFX1200) return ((1u << 18) - 1) * 256u;
+    if (isa >= SIM_GFX1100) return ((1u << 15) - 1) * 256u;
+    return ((1u << 13) - 1) * 1024u;
+}
+
 static och_status check(const sim_launch *l, och_err *err) {
     const sim_kernel *k = l->kernel;
     const sim_board *board = l->board;
@@ -33,6 +45,14 @@ static och_status check(const sim_launch *l, och_err *err) {
         if (d && l->grid[d] > 65536 && (l->isa == SIM_GFX1200 || l->isa == SIM_GFX1250))
             return och_err_set(err, OCH_RANGE, "%s: %u workgroups in dimension %d: expected at most 65536", k->name, l->grid[d], d);
     }
+    uint64_t n_groups;
+    if (__builtin_mul_overflow((uint64_t)l->grid[0] * l->grid[1], (uint64_t)l->grid[2], &n_groups) || n_groups > INT64_MAX)
+        return och_err_set(err, OCH_RANGE, "%s: a grid of %u x %u x %u workgroups: expected less than 2^63", k->name, l->grid[0],
+                           l->grid[1], l->grid[2]);
+    if (scratch_of(k) * k->wave_size > scratch_wave_max(l->isa))
+        return och_err_set(err, OCH_RANGE, "%s: %" PRIu64 " bytes of scratch a lane: %s gives a wave %" PRIu64 ", a lane %" PRIu64,
+                           k->name, scratch_of(k), board->target, scratch_wave_max(l->isa),
+                           scratch_wave_max(l->isa) / k->wave_size);
     uint64_t lds = (uint64_t)k->lds_bytes + l->dynamic_lds_bytes;
     if (lds > board->lds_group_bytes)
         return och_err_set(err, OCH_RANGE, "%s: %u bytes of LDS and %u dynamic: %s gives a workgroup %u", k->name, k->lds_bytes,
@@ -46,10 +66,10 @@ static och_status check(const sim_launch *l, och_err *err) {
         return och_err_set(err, OCH_RANGE, "%s: a workgroup of %" PRIu64 " work-items with %u registers each does not fit a "
                            "compute unit of %s", k->name, threads, k->n_vgprs, board->target);
     if (l->cooperative) {
-        uint64_t cap = (uint64_t)fit * board->multiprocessors, n = (uint64_t)l->grid[0] * l->grid[1] * l->grid[2];
-        if (n > cap)
+        uint64_t cap = (uint64_t)fit * board->multiprocessors;
+        if (n_groups > cap)
             return och_err_set(err, OCH_RANGE, "%s: a cooperative grid of %" PRIu64 " workgroups: %s holds %" PRIu64 " at once",
-                               k->name, n, board->target, cap);
+                               k->name, n_groups, board->target, cap);
     }
     return OCH_OK;
 }
@@ -96,7 +116,7 @@ static och_status run(const sim_launch *l, uint64_t *out_n_executed, och_err *er
         .n_groups = (uint64_t)l->grid[0] * l->grid[1] * l->grid[2],
         .waves_group = (threads + k->wave_size - 1) / k->wave_size,
         .lds_bytes = k->lds_bytes + l->dynamic_lds_bytes,
-        .scratch_lane_bytes = (k->scratch_bytes + (k->dynamic_stack ? DYNAMIC_STACK_BYTES : 0) + 3) & ~3u,
+        .scratch_lane_bytes = (uint32_t)scratch_of(k),
         .budget = budget ? (uint64_t)strtod(budget, NULL) : DEFAULT_BUDGET,
         .resident_cap = sim_occupancy_groups(l->board, k, threads, l->dynamic_lds_bytes) * l->board->multiprocessors,
         .report_lock = PTHREAD_MUTEX_INITIALIZER,

@@ -200,13 +200,19 @@ static void note_registers(sim_program *p, const sim_operand *o) {
     }
 }
 
+/* Every operand ends inside its file: vector, accumulation or scalar registers (of which NULL has no neighbours). */
+static bool operand_fits(const sim_operand *o) {
+    if (o->kind == SIM_K_VGPR) return o->reg % 256u + o->n_dwords <= 256;
+    return o->kind != SIM_K_SGPR || o->reg >= 128 || o->reg == SIM_S_NULL || o->reg + o->n_dwords <= 128;
+}
+
 static bool registers_fit(const sim_inst *i) {
-    const sim_operand *all[] = {&i->dst, &i->src[0], &i->src[1], &i->src[2], &i->addr, &i->data, &i->data1, &i->scale[0],
-                                &i->scale[1]};
-    for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
-        const sim_operand *o = all[k];
-        if (o->kind == SIM_K_VGPR && (o->reg % 256u) + o->n_dwords > 256) return false;
-    }
+    const sim_operand *all[] = {&i->dst,  &i->sdst,  &i->src[0], &i->src[1],  &i->src[2], &i->addr,     &i->saddr,
+                                &i->data, &i->data1, &i->base,   &i->soffset, &i->samp,   &i->scale[0], &i->scale[1]};
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++)
+        if (!operand_fits(all[k])) return false;
+    for (int k = 0; k < i->n_vaddr; k++)
+        if (!operand_fits(&i->vaddr[k])) return false;
     return true;
 }
 

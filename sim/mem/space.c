@@ -138,6 +138,9 @@ och_status sim_space_create(sim_space **out_space, och_err *err) {
     sim_space *s = och_malloc_aligned(sizeof *s, 64);
     if (!s) return och_err_nomem(err, sizeof *s, "the simulator's address space");
     memset(s, 0, sizeof *s);
+    /* No two spaces of a process share a generation: a worker's ranges of one that was where this one is now are stale. */
+    static _Atomic uint64_t n_spaces;
+    atomic_store(&s->generation, atomic_fetch_add(&n_spaces, 1) << 40);
     void *base = MAP_FAILED, *view = MAP_FAILED;
     uint64_t bytes = 0;
     sim_list *list = sim_list_empty();
