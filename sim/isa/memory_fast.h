@@ -357,21 +357,39 @@ static inline void store_any(const window *n, const uint32_t *s, unsigned data, 
     else store_lanes(n, s, sim_mem_bytes[data] / 4, mask, lanes);
 }
 
+/* Does lane i hold v[0] + i * step, and h[0] above it (h may be NULL), for every lane? */
+static inline bool one_run(const uint32_t *v, const uint32_t *h, uint32_t step, unsigned lanes) {
+#if defined(__AVX512F__)
+    const __m512i iota = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    __m512i at = _mm512_add_epi32(_mm512_mullo_epi32(iota, _mm512_set1_epi32((int)step)), _mm512_set1_epi32((int)v[0]));
+    const __m512i top = _mm512_set1_epi32((int)(h ? h[0] : 0));
+    __m512i out = _mm512_setzero_si512();
+    for (unsigned i = 0; i < lanes; i += 16) {
+        out = _mm512_or_si512(out, _mm512_xor_si512(at, _mm512_loadu_si512(v + i)));
+        if (h) out = _mm512_or_si512(out, _mm512_xor_si512(top, _mm512_loadu_si512(h + i)));
+        at = _mm512_add_epi32(at, _mm512_set1_epi32((int)(16 * step)));
+    }
+    return _mm512_test_epi32_mask(out, out) == 0;
+#else
+    return contiguous(v, step, lanes) && (!h || all_equal(h, h[0], lanes == 64 ? ~(uint64_t)0 : 0xffffffffu, lanes));
+#endif
+}
+
 /* GLOBAL: where lane 0 is, if every lane is active, they follow one another, and all lie in the range found last. */
 static inline uint8_t *global_run(sim_wave *w, const sim_uop *u, uint32_t bytes, unsigned lanes, bool store) {
+    const sim_range *c = sim_mem_cache(w, u); /* first: it calls, and nothing need be kept over it yet */
     if ((w->s[SIM_S_EXEC_LO] & (lanes == 64 ? w->s[SIM_S_EXEC_HI] : ~0u)) != ~0u) return NULL;
     const uint32_t *v = SIM_ROW(w, u->s[0]);
     const uint32_t total = bytes * lanes;
     uint64_t at = (uint64_t)(int64_t)(int32_t)u->imm + v[0];
-    if (!contiguous(v, bytes, lanes) || v[0] > UINT32_MAX - total) return NULL;
+    if (v[0] > UINT32_MAX - total) return NULL;
     if (u->s[1] != SIM_S_NULL) {
+        if (!one_run(v, NULL, bytes, lanes)) return NULL;
         at += sim_sread64(w, u->s[1]);
     } else {
-        const uint32_t *h = v + lanes;
-        if (!all_equal(h, h[0], lanes == 64 ? ~(uint64_t)0 : 0xffffffffu, lanes)) return NULL;
-        at += (uint64_t)h[0] << 32;
+        if (!one_run(v, v + lanes, bytes, lanes)) return NULL;
+        at += (uint64_t)v[lanes] << 32;
     }
-    const sim_range *c = sim_mem_cache(w, u);
     if (at < c->lo || at >= c->hi || total > c->hi - at || (store && c->read_only)) return NULL;
     return (uint8_t *)(uintptr_t)(at + (uint64_t)c->delta);
 }
