@@ -159,10 +159,16 @@ INLINE void masked_store(uint32_t *d, const uint32_t *res, uint32_t mask) {
 #define CT_DB uint64_t
 #define CT_PBF16 uint32_t
 #define ST_PBF16(d, r) ST_U32(d, r)
+#define CT_PF32 uint64_t
+#define ST_PF32(d, r) ST_U64(d, r)
 #define ANY_NAN_PBF16(r) false
+#define ANY_NAN_PF32(r) false
 #define IS_NAN_LANE_PBF16(x) false
+#define IS_NAN_LANE_PF32(x) false
 #define DEFAULT_NAN_PBF16 0
+#define DEFAULT_NAN_PF32 0
 #define FLUSH_PBF16(r) (void)0
+#define FLUSH_PF32(r) (void)0
 #define ST_FB(d, r) ST_U32(d, r)
 #define ST_HB(d, r) ST_U16(d, r)
 #define ST_DB(d, r) ST_U64(d, r)
