@@ -45,7 +45,10 @@ static const run gfx11[] = {
 sim_typed sim_typed_of(sim_isa isa, unsigned format) {
     if (SIM_BIT(isa) & SIM_GCN) {
         sim_typed t = {(uint8_t)(format & 15), (uint8_t)(format >> 4 & 7)};
-        return t.dfmt <= SIM_DF_32_32_32_32 ? t : (sim_typed){0, 0};
+        bool known = t.dfmt <= SIM_DF_32_32_32_32;
+        /* No component of less than ten bits is a float. */
+        for (unsigned k = 0; known && t.nfmt == SIM_NF_FLOAT && k < layout[t.dfmt].n; k++) known = layout[t.dfmt].width[k] >= 10;
+        return known ? t : (sim_typed){0, 0};
     }
     unsigned at = 1;
     for (const run *r = isa == SIM_GFX1030 ? gfx10 : gfx11; r->n; at += r->n, r++)

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "exec/run.h"
+#include "isa/memory_format.h"
 #include "load/module.h"
 #include "unit/obj_file.h"
 
@@ -114,6 +115,25 @@ static void launches_that_no_board_has(void **state) {
     sim_program_destroy(p);
 }
 
+/* Descriptors may hold any pair of data and number format: one without a meaning is no format. */
+static void formats_without_a_meaning(void **state) {
+    (void)state;
+    static const uint8_t bytes[16] = {0xff, 0x80, 0x7f, 1, 0xff, 0xff, 0xff, 0x7f};
+    unsigned n = 0;
+    for (unsigned f = 0; f < 128; f++) {
+        sim_typed t = sim_typed_of(SIM_GFX90A, f);
+        uint32_t v[4];
+        uint8_t out[16];
+        if (!sim_typed_bytes(t)) continue;
+        sim_typed_read(t, bytes, v);
+        sim_typed_write(t, out, v);
+        n++;
+    }
+    assert_in_range(n, 80, 110);
+    assert_int_equal(sim_typed_bytes(sim_typed_of(SIM_GFX90A, SIM_DF_8_8_8_8 | SIM_NF_FLOAT << 4)), 0);
+    assert_int_equal(sim_typed_bytes(sim_typed_of(SIM_GFX90A, SIM_DF_16 | SIM_NF_FLOAT << 4)), 2);
+}
+
 /* ---- allocations that fail ---- */
 
 typedef struct trial {
@@ -209,8 +229,8 @@ int main(void) {
     setenv("OCHRE_SIM_THREADS", "1", 1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(registers_past_the_last_one),     cmocka_unit_test(a_loop_without_an_end),
-        cmocka_unit_test(launches_that_no_board_has),      cmocka_unit_test(allocations_of_a_code_object),
-        cmocka_unit_test(allocations_of_a_compressed_bundle),
+        cmocka_unit_test(launches_that_no_board_has),      cmocka_unit_test(formats_without_a_meaning),
+        cmocka_unit_test(allocations_of_a_code_object),    cmocka_unit_test(allocations_of_a_compressed_bundle),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
