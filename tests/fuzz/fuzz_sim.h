@@ -34,6 +34,9 @@ int LLVMFuzzerInitialize(int *argc, char ***argv) {
     setenv("OCHRE_SIM_THREADS", "1", 1);
     setenv("OCHRE_SIM_DETERMINISTIC", "1", 1);
     setenv("OCHRE_SIM_BUDGET", FUZZ_BUDGET, 1);
+#ifdef FUZZ_ISA
+    setenv("OCHRE_SIM_ISA", FUZZ_ISA, 0);
+#endif
     fuzz_check(sim_space_create(&fuzz_space, &err) == OCH_OK, err.message);
     for (int i = 0; i < FUZZ_N_BUFFERS; i++) {
         fuzz_buffers[i] = och_malloc_aligned(FUZZ_BUFFER_BYTES, 256);

@@ -2,6 +2,7 @@
  * second the wave size and how it is launched, two more the registers; the rest are words. Those that have no meaning are
  * skipped and branches led to instructions that are kept, so that what remains is a program. It runs as a lone wave, on
  * through its faults, with registers, LDS and scratch that are allocations of their own; then as a workgroup of two waves. */
+#define FUZZ_ISA "generic" /* the lane functions that are instrumented, when the environment does not say otherwise */
 #include "fuzz_sim.h"
 
 #include "base/size.h"
