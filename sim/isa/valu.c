@@ -138,7 +138,7 @@ static int alteration(const sim_inst *inst, const sim_vrow *row, int i, const si
     const int sign = (o->neg ? SIM_A_NEG : 0) | (o->abs ? SIM_A_ABS : 0);
     if (t == SIM_VT_MIX)
         return (o->opsel_hi ? SIM_A_HALF | (o->hi ? SIM_A_HI : 0) : 0) | sign | (o->neg_hi ? SIM_A_ABS : 0);
-    if (is_packed(t) && inst->format == SIM_VOP3P)
+    if ((is_packed(t) || t == SIM_VT_PF32) && inst->format == SIM_VOP3P)
         return o->abs ? -1 : (o->hi ? SIM_A_HI : 0) | (o->opsel_hi ? 0 : SIM_A_OTHER) | sign | (o->neg_hi ? SIM_A_NEG_HI : 0);
     if (o->neg_hi) return -1;
     if (sim_vt_is16(t)) {
