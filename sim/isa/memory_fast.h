@@ -52,9 +52,9 @@ static inline bool all_equal(const uint32_t *v, uint32_t x, uint64_t mask, unsig
     return !out;
 #endif
 }
-/* Is lane i at v[0] + i * step, for every lane? */
+/* Is lane i at v[0] + i * step, for every lane, with no turn past 2^32? */
 static inline bool contiguous(const uint32_t *v, uint32_t step, unsigned lanes) {
-    if (v[1] - v[0] != step) return false;
+    if (v[1] - v[0] != step || v[0] > UINT32_MAX - step * lanes) return false;
 #if defined(__AVX512F__)
     __m512i iota = _mm512_mullo_epi32(_mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
                                       _mm512_set1_epi32((int)step));
@@ -219,9 +219,10 @@ static inline void load_lanes(const window *n, uint32_t *d, unsigned dwords, uin
     }
 #if defined(__AVX512F__)
     if (dwords == 1 && contiguous(v, 4, lanes)) { /* lanes that are off have addresses of the same row, and are not read */
+        const uint8_t *p = host + v[0]; /* before a result may take the address's place */
         for (unsigned i = 0; i < lanes; i += 16) {
             const __mmask16 m = (__mmask16)(mask >> i);
-            _mm512_mask_storeu_epi32(d + i, m, _mm512_maskz_loadu_epi32(m, host + v[0] + 4 * i));
+            _mm512_mask_storeu_epi32(d + i, m, _mm512_maskz_loadu_epi32(m, p + 4 * i));
         }
         return;
     }

@@ -52,6 +52,40 @@ static void test_load_store(void **state) {
             }
 }
 
+/* Addresses that follow one another with some lanes off: a result that takes its address's place, and lanes that are off
+ * below address 0. */
+static void test_runs_in_part(void **state) {
+    (void)state;
+    static const char *const loads[4] = {"DS_LOAD_B32", "DS_LOAD_B64", "DS_LOAD_B96", "DS_LOAD_B128"};
+    static const char *const stores[4] = {"DS_STORE_B32", "DS_STORE_B64", "DS_STORE_B96", "DS_STORE_B128"};
+    static const uint64_t masks[] = {~0ull << 3, 0x7ffffffffffffff8ull, 0xfff0fff0fff0fff8ull};
+    for (unsigned lanes = 32; lanes <= 64; lanes += 32)
+        for (unsigned k = 0; k < 4 * 3; k++) {
+            const unsigned n = k % 4 + 1;
+            const uint64_t mask = masks[k / 4];
+            hand *h = hand_make(SIM_GFX1100, lanes);
+            fill(h);
+            h->w.s[SIM_S_EXEC_LO] = (uint32_t)mask;
+            if (lanes == 64) h->w.s[SIM_S_EXEC_HI] = (uint32_t)(mask >> 32);
+            for (unsigned i = 0; i < lanes; i++) HAND_V(h, 2, i) = (i - 3) * 4 * n;
+            ds(h, loads[n - 1], hand_v(2, n), hand_v(2, 1), HAND_NONE, HAND_NONE, 0);
+            assert_int_equal(hand_run(h, sim_bind_lds), SIM_FAULT_NONE);
+            for (unsigned i = 0; i < lanes; i++)
+                assert_int_equal(HAND_V(h, 2, i), mask >> i & 1 ? at32(h->lds + (i - 3) * 4 * n) : (i - 3) * 4 * n);
+            memset(h->lds, 0, sizeof h->lds);
+            for (unsigned i = 0; i < lanes; i++) {
+                HAND_V(h, 2, i) = (i - 3) * 4 * n;
+                for (unsigned d = 0; d < n; d++) HAND_V(h, 10 + d, i) = 1000 * d + i;
+            }
+            ds(h, stores[n - 1], HAND_NONE, hand_v(2, 1), hand_v(10, n), HAND_NONE, 0);
+            assert_int_equal(hand_run(h, sim_bind_lds), SIM_FAULT_NONE);
+            for (unsigned i = 3; i < lanes; i++)
+                for (unsigned d = 0; d < n; d++)
+                    assert_int_equal(at32(h->lds + (i - 3) * 4 * n + 4 * d), mask >> i & 1 ? 1000 * d + i : 0);
+            hand_free(h);
+        }
+}
+
 static void test_small(void **state) {
     (void)state;
     hand *h = hand_make(SIM_GFX1100, 32);
@@ -370,6 +404,7 @@ static void test_transpose(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_load_store), cmocka_unit_test(test_small),   cmocka_unit_test(test_two),
+        cmocka_unit_test(test_runs_in_part),
         cmocka_unit_test(test_atomics),    cmocka_unit_test(test_faults),  cmocka_unit_test(test_swizzle),
         cmocka_unit_test(test_permute),    cmocka_unit_test(test_counters), cmocka_unit_test(test_transpose),
     };
