@@ -103,7 +103,7 @@ och_status sim_launch_run(const sim_launch *l, uint64_t *out_n_executed, och_err
                     sim_space_host(l->space, own.dispatch_ptr, 64));
     och_status st = run(&own, out_n_executed, err);
     och_err ignored = {0};
-    och_status freed = sim_space_free(l->space, own.dispatch_ptr, &ignored);
+    och_status freed = sim_space_free(l->space, own.dispatch_ptr, st == OCH_OK ? err : &ignored);
     return st == OCH_OK ? freed : st;
 }
 
