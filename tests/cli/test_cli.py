@@ -343,7 +343,7 @@ class Run(unittest.TestCase):
         # Enough tokens that it cannot be done before the signal; the text so far has been written.
         big = os.path.join(TMP.name, "long.gguf")
         with open(big, "wb") as f:
-            f.write(tiny_gguf.build(context=1 << 20))
+            f.write(tiny_gguf.build(context=1 << 20, ends=False))
         p = subprocess.Popen([OCHRE, "run", big, "--prompt", "the", "-n", "900000", "-q", "--temperature", "0"],
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         first = p.stdout.read(1)

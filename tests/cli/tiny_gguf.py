@@ -60,7 +60,8 @@ def encode(row, kind):
     return out
 
 
-def build(kind="f32", seed=1, chat=False, n_layers=2, d=64, n_heads=4, n_kv=2, d_ff=96, context=256):
+def build(kind="f32", seed=1, chat=False, n_layers=2, d=64, n_heads=4, n_kv=2, d_ff=96, context=256, ends=True):
+    """ends=False: greedy text never ends, since the special tokens' logits are 0."""
     rng = random.Random(seed)
     letters = byte_letters()
     vocab = [letters[b] for b in range(256)]
@@ -94,15 +95,16 @@ def build(kind="f32", seed=1, chat=False, n_layers=2, d=64, n_heads=4, n_kv=2, d
                       "{% endif %}"))
     tensors = []
 
-    def matrix(name, rows, cols):
+    def matrix(name, rows, cols, zero_from=None):
         scale = cols ** -0.5
-        data = b"".join(encode([rng.gauss(0, 1) * scale for _ in range(cols)], kind) for _ in range(rows))
+        row = lambda r: [rng.gauss(0, 1) * (0 if zero_from is not None and r >= zero_from else scale) for _ in range(cols)]
+        data = b"".join(encode(row(r), kind) for r in range(rows))
         tensors.append((name, [cols, rows], TYPES[kind], data))
 
     def vector(name, n):
         tensors.append((name, [n], 0, encode([1 + 0.1 * rng.gauss(0, 1) for _ in range(n)], "f32")))
 
-    matrix("token_embd.weight", len(vocab), d)
+    matrix("token_embd.weight", len(vocab), d, None if ends else bos)
     for i in range(n_layers):
         b = "blk.%d." % i
         vector(b + "attn_norm.weight", d)
