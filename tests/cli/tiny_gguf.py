@@ -104,7 +104,7 @@ def build(kind="f32", seed=1, chat=False, n_layers=2, d=64, n_heads=4, n_kv=2, d
     def vector(name, n):
         tensors.append((name, [n], 0, encode([1 + 0.1 * rng.gauss(0, 1) for _ in range(n)], "f32")))
 
-    matrix("token_embd.weight", len(vocab), d, None if ends else bos)
+    matrix("token_embd.weight", len(vocab), d)
     for i in range(n_layers):
         b = "blk.%d." % i
         vector(b + "attn_norm.weight", d)
@@ -117,7 +117,7 @@ def build(kind="f32", seed=1, chat=False, n_layers=2, d=64, n_heads=4, n_kv=2, d
         matrix(b + "ffn_up.weight", d_ff, d)
         matrix(b + "ffn_down.weight", d, d_ff)
     vector("output_norm.weight", d)
-    matrix("output.weight", len(vocab), d)
+    matrix("output.weight", len(vocab), d, None if ends else bos)
 
     records, data = b"", b""
     for name, ne, t, payload in tensors:
