@@ -83,14 +83,14 @@ float sim_sqrt_f32(float x) {
 }
 /* x in revolutions; the fraction of a float is exact, and quarter turns must be exact too. */
 static double sin_turns(double x) {
-    x -= rint(x); /* -0.5 .. 0.5 */
+    x -= __builtin_roundeven(x); /* -0.5 .. 0.5, whatever the wave's rounding */
     double a = fabs(x);
     double s = a > 0.25 ? 0.5 - a : a;
     double r = s <= 0.125 ? sin(s * 6.28318530717958647693) : cos((0.25 - s) * 6.28318530717958647693);
     return copysign(r, x);
 }
 static double cos_turns(double x) {
-    x = fabs(x - rint(x));
+    x = fabs(x - __builtin_roundeven(x));
     if (x > 0.25) return -cos_turns(0.5 - x);
     return x <= 0.125 ? cos(x * 6.28318530717958647693) : sin((0.25 - x) * 6.28318530717958647693);
 }

@@ -8,9 +8,11 @@
 #include "base/alloc.h"
 #include "exec/run.h"
 #include "isa/memory_format.h"
+#include "isa/valu_math.h"
 #include "load/module.h"
 #include "unit/obj_file.h"
 
+#include <fenv.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -137,6 +139,23 @@ static void formats_without_a_meaning(void **state) {
     assert_int_equal(sim_typed_bytes(sim_typed_of(SIM_GFX90A, SIM_DF_16 | SIM_NF_FLOAT << 4)), 2);
 }
 
+/* A wave may run under any rounding: reducing the argument must end all the same, at the same place. */
+static void cosine_under_any_rounding(void **state) {
+    (void)state;
+    static const int modes[] = {FE_TONEAREST, FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO};
+    static volatile const float turns[] = {0.1f, 0.4f, 0.6f, 0.9f, -0.9f, 1.5f, -255.6f, 3.75f};
+    for (size_t m = 0; m < sizeof modes / sizeof *modes; m++)
+        for (size_t i = 0; i < sizeof turns / sizeof *turns; i++) {
+            double want_cos = cos(turns[i] * 6.28318530717958647693), want_sin = sin(turns[i] * 6.28318530717958647693);
+            fesetround(modes[m]);
+            float c = sim_cos_f32(turns[i]), n = sim_sin_f32(turns[i]);
+            fesetround(FE_TONEAREST);
+            if (fabs(c - want_cos) > 1e-6 || fabs(n - want_sin) > 1e-6)
+                fail_msg("%g turns, rounding %d: cosine %g for %g, sine %g for %g", (double)turns[i], modes[m], (double)c, want_cos,
+                         (double)n, want_sin);
+        }
+}
+
 /* ---- allocations that fail ---- */
 
 typedef struct trial {
@@ -227,6 +246,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(registers_past_the_last_one),     cmocka_unit_test(a_loop_without_an_end),
         cmocka_unit_test(launches_that_no_board_has),      cmocka_unit_test(formats_without_a_meaning),
+        cmocka_unit_test(cosine_under_any_rounding),
         cmocka_unit_test(allocations_of_a_code_object),    cmocka_unit_test(allocations_of_a_compressed_bundle),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
