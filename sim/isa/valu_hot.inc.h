@@ -69,6 +69,8 @@ static __attribute__((noinline)) const uint32_t *hot_altered(const sim_wave *w, 
     switch (vt) {
     case SIM_VT_F64:
     case SIM_VT_DB:
+    case SIM_VT_U64:
+    case SIM_VT_I64:
         alter_bits(tmp, s, lanes, 0, ~0u, 0);
         tmp += lanes;
         s += lanes;

@@ -156,6 +156,26 @@ static void cosine_under_any_rounding(void **state) {
         }
 }
 
+/* A 64-bit source that is no register of the file: both of its dwords count. */
+static void wide_special_sources(void **state) {
+    (void)state;
+    static const uint32_t words[] = {0x7cbc04eb, ENDPGM_11}; /* v_cmp_ge_u64_e32 vcc, src_shared_base, v[2:3] */
+    sim_program *p;
+    sim_wave *w;
+    och_err e;
+    assert_int_equal(make(SIM_GFX1100, 64, words, 2, &p, &e), OCH_OK);
+    assert_int_equal(sim_wave_create(SIM_GFX1100, 64, 4, 64, 0, NULL, &w, &e), OCH_OK);
+    for (unsigned l = 0; l < 64; l++) {
+        uint64_t x = l % 3 == 0 ? SIM_SHARED_BASE - 1 : l % 3 == 1 ? SIM_SHARED_BASE : SIM_SHARED_BASE + (1ull << 32);
+        w->v[2 * 64 + l] = (uint32_t)x;
+        w->v[3 * 64 + l] = (uint32_t)(x >> 32);
+    }
+    assert_int_equal(sim_run_wave(p, w, 0, &e), OCH_OK);
+    for (unsigned l = 0; l < 64; l++) assert_int_equal(SIM_VCC(w) >> l & 1, l % 3 < 2);
+    sim_wave_destroy(w);
+    sim_program_destroy(p);
+}
+
 /* ---- allocations that fail ---- */
 
 typedef struct trial {
@@ -246,7 +266,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(registers_past_the_last_one),     cmocka_unit_test(a_loop_without_an_end),
         cmocka_unit_test(launches_that_no_board_has),      cmocka_unit_test(formats_without_a_meaning),
-        cmocka_unit_test(cosine_under_any_rounding),
+        cmocka_unit_test(cosine_under_any_rounding),       cmocka_unit_test(wide_special_sources),
         cmocka_unit_test(allocations_of_a_code_object),    cmocka_unit_test(allocations_of_a_compressed_bundle),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
