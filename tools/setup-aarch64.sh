@@ -2,13 +2,13 @@
 # Installs what `cmake --preset aarch64` needs on a Debian machine of another architecture, through apt:
 #   gcc-aarch64-linux-gnu, g++-aarch64-linux-gnu   the cross compiler
 #   qemu-user                                      runs the tests
-#   libjansson-dev, libpcre2-dev, libutf8proc-dev, libelf-dev, libmsgpack-dev, libzstd-dev, zlib1g-dev, libcmocka-dev of
+#   libjansson-dev, libpcre2-dev, libutf8proc-dev, libxxhash-dev, libelf-dev, libmsgpack-dev, libzstd-dev, zlib1g-dev, libcmocka-dev of
 #   arm64   the libraries that Ochre and its tests link
 # The libraries need arm64 as a second architecture of dpkg (multiarch). Does nothing when all is there.
 set -eu
 
 packages="gcc-aarch64-linux-gnu g++-aarch64-linux-gnu qemu-user
-libjansson-dev:arm64 libpcre2-dev:arm64 libutf8proc-dev:arm64 libelf-dev:arm64 libmsgpack-dev:arm64 libzstd-dev:arm64
+libjansson-dev:arm64 libpcre2-dev:arm64 libutf8proc-dev:arm64 libxxhash-dev:arm64 libelf-dev:arm64 libmsgpack-dev:arm64 libzstd-dev:arm64
 zlib1g-dev:arm64 libcmocka-dev:arm64"
 
 missing=

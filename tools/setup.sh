@@ -33,6 +33,7 @@ need "nm, for the symbol tests" binutils have nm
 need "JSON" libjansson-dev library libjansson.a
 need "regular expressions of tokenizers" libpcre2-dev library libpcre2-8.a
 need "Unicode properties" libutf8proc-dev library libutf8proc.a
+need "keys and checksums" libxxhash-dev library libxxhash.a
 need "code objects: ELF" libelf-dev library libelf.a
 need "code objects: metadata" libmsgpack-dev library libmsgpackc.a
 need "code objects: compressed bundles" libzstd-dev library libzstd.a
