@@ -35,6 +35,7 @@ typedef struct och_kl_var {
     uint32_t dims[3];
     bool fixed;        /* never assigned after its declaration */
     bool read_only;    /* GLOBAL: no store of this kernel goes through it */
+    bool aliased;      /* GLOBAL: named by `over`, or an output that has one: two pointers may be the same memory (no restrict, no read-only loads) */
     och_kl_uniformity uniformity;
     struct och_kl_var *next;
 } och_kl_var;
