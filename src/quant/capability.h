@@ -15,7 +15,7 @@ typedef enum och_verdict {
 } och_verdict;
 
 typedef struct och_capability_row {
-    const char *backend; /* "reference", "cpu", ...; "*" = any */
+    const char *backend; /* a provider: "reference", "cpu", "kernel"; "*" = any */
     const char *target;  /* a target's base name; "*" = any */
     const char *op;      /* "linear", "embed", "vector" (norm weights, biases); "*" = any */
     och_dtype dtype;     /* NONE = any */

@@ -9,13 +9,13 @@
 
 #include <string.h>
 
-static void every_weight_format_is_read_by_both_cpu_tiers(void **s) {
+static void every_weight_format_is_read_by_every_provider(void **s) {
     (void)s;
-    static const char *const backends[] = {"reference", "cpu"};
+    static const char *const backends[] = {"reference", "cpu", "kernel"};
     static const char *const ops[] = {"linear", "embed"};
     const och_format *f;
     for (size_t i = 0; (f = och_format_at(i)); i++)
-        for (int b = 0; b < 2; b++)
+        for (int b = 0; b < 3; b++)
             for (int o = 0; o < 2; o++) {
                 const och_capability_row *r = och_capability(backends[b], NULL, f->dtype, ops[o]);
                 assert_int_equal(r->verdict, f->dtype == OCH_DTYPE_F32 ? OCH_VERDICT_NATIVE
@@ -32,6 +32,10 @@ static void vectors_become_float(void **s) {
     const och_capability_row *r = och_capability("cpu", "", OCH_DTYPE_BF16, "vector");
     assert_int_equal(r->verdict, OCH_VERDICT_CONVERT_AT_LOAD);
     assert_int_equal(r->convert_to, OCH_DTYPE_F32);
+    r = och_capability("kernel", "any", OCH_DTYPE_F16, "vector");
+    assert_int_equal(r->verdict, OCH_VERDICT_CONVERT_AT_LOAD);
+    assert_int_equal(r->convert_to, OCH_DTYPE_F32);
+    assert_int_equal(och_capability("kernel", "any", OCH_DTYPE_Q8_0, "vector")->verdict, OCH_VERDICT_REJECT);
     r = och_capability("reference", "", OCH_DTYPE_Q4_0, "vector");
     assert_int_equal(r->verdict, OCH_VERDICT_REJECT);
     assert_non_null(strstr(r->message, "norm weights"));
@@ -83,7 +87,7 @@ static void rows_agree_with_themselves(void **s) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_weight_format_is_read_by_both_cpu_tiers),
+        cmocka_unit_test(every_weight_format_is_read_by_every_provider),
         cmocka_unit_test(vectors_become_float),
         cmocka_unit_test(the_rest_is_refused_with_a_message),
         cmocka_unit_test(rows_agree_with_themselves),
