@@ -37,6 +37,8 @@ typedef struct och_kl_var {
     bool read_only;    /* GLOBAL: no store of this kernel goes through it */
     bool aliased;      /* GLOBAL: named by `over`, or an output that has one: two pointers may be the same memory (no restrict, no read-only loads) */
     och_kl_uniformity uniformity;
+    bool argument;     /* a parameter of the kernel (pointer, scalar, stride or size), at `offset` in the arguments; scalars */
+    uint32_t offset;   /* and sizes are fixed REG variables. Parameters are created in the order of their offsets. */
     struct och_kl_var *next;
 } och_kl_var;
 
@@ -92,6 +94,7 @@ struct och_kl_ir {
     och_kl_mem mem; /* LOAD, and atomics */
     int n_args;
     och_kl_ir **args;
+    bool effects; /* a call that is never moved or dropped stands in it */
 };
 
 typedef enum och_kl_ins_kind {
@@ -128,12 +131,23 @@ struct och_kl_code {
     bool failed; /* memory was refused */
     och_kl_profile profile;
     och_kl_signature signature;
-    och_kl_var *vars; /* all, in order of creation: arguments first */
+    och_kl_var *vars, *last_var; /* all, in order of creation: arguments first */
     och_kl_var *lds;  /* the LDS arrays among them are also counted in signature.lds_bytes */
     int n_vars;
     och_kl_list body;
     uint32_t used[(OCH_KL_F_COUNT_ + 31) / 32]; /* intrinsics that occur: the emitter prints the helpers of these only */
 };
+
+/* ---- types ---- */
+extern const char *const och_kl_base_names[OCH_KL_BASE_COUNT_]; /* "f32", ... */
+uint32_t och_kl_base_bytes(och_kl_base b); /* 0 for VOID; BOOL 1 */
+bool och_kl_base_is_int(och_kl_base b);    /* BOOL is none */
+bool och_kl_base_is_signed(och_kl_base b); /* of integers */
+bool och_kl_base_is_float(och_kl_base b);  /* F16, BF16, F32, FP8, BF8 */
+static inline och_kl_type och_kl_type_of(och_kl_base b, int lanes) { return (och_kl_type){b, (uint8_t)lanes}; }
+
+/* An empty code (no signature yet), owned by the caller: och_kl_code_destroy. */
+OCH_WARN_UNUSED och_status och_kl_code_create(const och_kl_profile *profile, och_kl_code **out_code, och_err *err);
 
 /* ---- constructors (ir.c); pos and, where not said, uniformity (that of the operands) are filled ---- */
 och_kl_ir *och_kl_int(och_kl_code *c, och_kl_pos pos, och_kl_type t, int64_t v);
