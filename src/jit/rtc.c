@@ -1,0 +1,329 @@
+/* hipRTC and NVRTC: libraries of one shape, opened at run time. What differs is the names' beginning, the options, and the
+ * calls that give the code. Neither is ever closed again: a runtime that hipRTC lives in has threads and finalizers. */
+#include "jit/compiler.h"
+#include "jit/places.h"
+
+#include "base/alloc.h"
+#include "base/env.h"
+#include "base/size.h"
+
+#include <dlfcn.h>
+#include <glob.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct program *program_handle;
+
+/* result, name, arguments: both libraries have them; a result of 0 is success */
+#define RTC_CALLS(X)                                                                                                   \
+    X(int, CreateProgram, (program_handle * out, const char *text, const char *name, int n_headers, const char **headers, \
+                           const char **include_names))                                                                \
+    X(int, CompileProgram, (program_handle p, int n_options, const char **options))                                    \
+    X(int, DestroyProgram, (program_handle * p))                                                                       \
+    X(int, GetProgramLogSize, (program_handle p, size_t *out_bytes))                                                   \
+    X(int, GetProgramLog, (program_handle p, char *log))                                                               \
+    X(const char *, GetErrorString, (int result))                                                                      \
+    X(int, Version, (int *major, int *minor))
+
+typedef int (*get_size)(program_handle p, size_t *out_bytes);
+typedef int (*get_bytes)(program_handle p, char *bytes);
+
+typedef struct calls {
+#define X(result, name, args) result(*name) args;
+    RTC_CALLS(X)
+#undef X
+    get_size code_size;
+    get_bytes code;
+    och_jit_code_kind kind;
+} calls;
+
+static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER; /* old hipRTCs keep state of a compilation in globals */
+
+/* ---- looking for them ---- */
+
+static och_status add_matches(och_compilers *all, const och_compiler_row *row, const char *pattern, const char *why, och_err *err) {
+    glob_t g = {0};
+    och_status st = OCH_OK;
+    if (glob(pattern, 0, NULL, &g) == 0)
+        for (size_t i = g.gl_pathc; st == OCH_OK && i-- > 0;) st = och_compilers_add(all, row, g.gl_pathv[i], why, err);
+    globfree(&g);
+    return st;
+}
+
+static och_status list_hiprtc(och_compilers *all, const och_compiler_row *row, const char *given, och_err *err) {
+    static const char *const below[] = {"lib/libhiprtc.so", "lib/libhiprtc.so.[0-9]*", "lib/libamdhip64.so.[56]"};
+    static const char *const names[] = {"libhiprtc.so.7", "libhiprtc.so.6",   "libhiprtc.so.5",  "libhiprtc.so",
+                                        "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so"};
+    const char *first = och_env_get(OCH_ENV_OCHRE_HIPRTC);
+    if (first) OCH_TRY(och_compilers_add(all, row, first, "OCHRE_HIPRTC", err));
+    if (given) OCH_TRY(och_compilers_add(all, row, given, "the runtime in use", err));
+    och_places places;
+    OCH_TRY(och_places_rocm(&places, err));
+    och_status st = OCH_OK;
+    for (size_t i = 0; i < places.n * OCH_COUNT(below) && st == OCH_OK; i++) {
+        och_strbuf pattern = {0};
+        och_strbuf_printf(&pattern, "%s/%s", places.paths[i / OCH_COUNT(below)], below[i % OCH_COUNT(below)]);
+        st = och_strbuf_status(&pattern, err);
+        if (st == OCH_OK) st = add_matches(all, row, pattern.data, places.why[i / OCH_COUNT(below)], err);
+        och_strbuf_deinit(&pattern);
+    }
+    och_places_deinit(&places);
+    for (size_t i = 0; i < OCH_COUNT(names) && st == OCH_OK; i++) st = och_compilers_add(all, row, names[i], "the system's libraries", err);
+    return st;
+}
+
+static och_status list_nvrtc(och_compilers *all, const och_compiler_row *row, const char *given, och_err *err) {
+    static const char *const names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
+    static const och_env_id homes[] = {OCH_ENV_VIRTUAL_ENV, OCH_ENV_CONDA_PREFIX};
+    static const char *const folders[] = {"lib64", "lib"};
+    (void)given;
+    const char *first = och_env_get(OCH_ENV_OCHRE_NVRTC), *cuda = och_env_get(OCH_ENV_CUDA_PATH);
+    if (first) OCH_TRY(och_compilers_add(all, row, first, "OCHRE_NVRTC", err));
+    och_status st = OCH_OK;
+    for (size_t i = 0; i < 4 && st == OCH_OK; i++) {
+        const char *root = i < 2 ? cuda : och_env_get(homes[i - 2]);
+        if (!root) continue;
+        och_strbuf pattern = {0};
+        if (i < 2) och_strbuf_printf(&pattern, "%s/%s/libnvrtc.so.1[0-9]", root, folders[i]);
+        else och_strbuf_printf(&pattern, "%s/lib/python3*/site-packages/nvidia/*/lib/libnvrtc.so.1[0-9]", root);
+        st = och_strbuf_status(&pattern, err);
+        if (st == OCH_OK) st = add_matches(all, row, pattern.data, i < 2 ? "CUDA_PATH" : och_env_name(homes[i - 2]), err);
+        och_strbuf_deinit(&pattern);
+    }
+    for (size_t i = 0; i < OCH_COUNT(names) && st == OCH_OK; i++) st = och_compilers_add(all, row, names[i], "the system's libraries", err);
+    return st;
+}
+
+static och_status set_text(char **field, och_strbuf *text, och_err *err) {
+    och_free(*field);
+    *field = och_strdup(och_strbuf_str(text));
+    och_status st = och_strbuf_status(text, err);
+    if (st == OCH_OK && !*field) st = och_err_nomem(err, text->size, "a compiler's record");
+    och_strbuf_clear(text);
+    return st;
+}
+
+/* ISO C has no cast from void * to a function pointer; POSIX says that the bytes are the same. */
+static bool find(void *library, const char *prefix, const char *name, void *out_call, char *missing, size_t n) {
+    char symbol[64];
+    snprintf(symbol, sizeof symbol, "%s%s", prefix, name);
+    void *at = dlsym(library, symbol);
+    if (!at) snprintf(missing, n, "it has no %s", symbol);
+    memcpy(out_call, &at, sizeof at);
+    return at != NULL;
+}
+
+/* Opens the library and finds what every row needs. c->calls stays NULL where that fails, with state and detail set. */
+static och_status open_library(och_candidate *c, const char *prefix, och_err *err) {
+    och_strbuf text = {0};
+    och_status st = OCH_OK;
+    c->library = dlopen(c->place, RTLD_NOW | RTLD_LOCAL);
+    if (!c->library) {
+        const char *why = dlerror();
+        bool absent = !why || strstr(why, "No such file");
+        c->state = absent ? OCH_CANDIDATE_ABSENT : OCH_CANDIDATE_UNFIT;
+        och_strbuf_puts(&text, why && !absent ? why : "not there");
+        st = set_text(&c->detail, &text, err);
+        goto done;
+    }
+    char missing[96] = "";
+    calls *k = och_calloc(1, sizeof *k);
+    if (!k) {
+        st = och_err_nomem(err, sizeof *k, "a compiler's record");
+        goto done;
+    }
+    bool all = true;
+#define X(result, name, args) all = all && find(c->library, prefix, #name, &k->name, missing, sizeof missing);
+    RTC_CALLS(X)
+#undef X
+    /* the form that a device loads as it is comes first */
+    char ignored[96];
+    k->kind = OCH_JIT_HSACO;
+    if (c->row->cuda) {
+        k->kind = OCH_JIT_CUBIN;
+        if (!find(c->library, prefix, "GetCUBINSize", &k->code_size, ignored, sizeof ignored) ||
+            !find(c->library, prefix, "GetCUBIN", &k->code, ignored, sizeof ignored)) {
+            k->kind = OCH_JIT_PTX;
+            all = all && find(c->library, prefix, "GetPTXSize", &k->code_size, missing, sizeof missing) &&
+                  find(c->library, prefix, "GetPTX", &k->code, missing, sizeof missing);
+        }
+    } else {
+        all = all && find(c->library, prefix, "GetCodeSize", &k->code_size, missing, sizeof missing) &&
+              find(c->library, prefix, "GetCode", &k->code, missing, sizeof missing);
+    }
+    if (!all) {
+        och_free(k);
+        c->state = OCH_CANDIDATE_UNFIT;
+        och_strbuf_puts(&text, missing);
+        st = set_text(&c->detail, &text, err);
+        goto done;
+    }
+    c->calls = k;
+    Dl_info info;
+    void *call;
+    memcpy(&call, &k->CreateProgram, sizeof call);
+    och_strbuf_puts(&text, dladdr(call, &info) && info.dli_fname ? info.dli_fname : c->place);
+    st = set_text(&c->path, &text, err);
+done:
+    och_strbuf_deinit(&text);
+    return st;
+}
+
+/* ---- compiling ---- */
+
+static och_status run(const och_candidate *c, const char *label, const char *text, const char *name, const char **options,
+                      int n_options, och_compiled *out, och_err *err) {
+    const calls *k = c->calls;
+    program_handle p = NULL;
+    och_status st = OCH_OK;
+    pthread_mutex_lock(&one_at_a_time);
+    int rc = k->CreateProgram(&p, text, name, 0, NULL, NULL);
+    if (rc) {
+        st = och_err_set_native(err, OCH_COMPILE, rc, "%s: %s: making the program: %s", label, c->label, k->GetErrorString(rc));
+        goto done;
+    }
+    rc = k->CompileProgram(p, n_options, options);
+    size_t n = 0;
+    if (!k->GetProgramLogSize(p, &n) && n > 1) {
+        char *log = och_calloc(n + 1, 1);
+        if (log && !k->GetProgramLog(p, log)) och_strbuf_puts(&out->log, log);
+        if (!log) st = och_err_nomem(err, n, "a compiler's log");
+        och_free(log);
+    }
+    if (rc) {
+        const char *line;
+        och_first_diagnostic(och_strbuf_str(&out->log), &line, &n);
+        st = och_err_set_native(err, OCH_COMPILE, rc, "%s: %.*s", label, n ? (int)OCH_MIN(n, 600) : 600,
+                                n ? line : k->GetErrorString(rc));
+        goto done;
+    }
+    if (st != OCH_OK) goto done;
+    rc = k->code_size(p, &n);
+    if (!rc && !(out->code = och_calloc(n + 1, 1))) {
+        st = och_err_nomem(err, n, "code");
+        goto done;
+    }
+    if (!rc) rc = k->code(p, (char *)out->code);
+    if (rc) st = och_err_set_native(err, OCH_COMPILE, rc, "%s: %s: taking the code: %s", label, c->label, k->GetErrorString(rc));
+    else out->code_bytes = n;
+    out->kind = k->kind;
+    if (k->kind == OCH_JIT_PTX) /* its size counts the final NUL */
+        while (out->code_bytes && !out->code[out->code_bytes - 1]) out->code_bytes--;
+done:
+    if (p) (void)k->DestroyProgram(&p);
+    pthread_mutex_unlock(&one_at_a_time);
+    return st;
+}
+
+/* Flags come in clang's spelling, which hipRTC takes as it is; NVRTC takes definitions alone. */
+static och_status compile(const och_candidate *c, const och_jit_job *job, const och_strbuf *text,
+                          const och_compile_limits *limits, och_compiled *out, och_err *err) {
+    const och_jit_request *q = job->request;
+    const char **options = och_calloc(q->n_flags + 16, sizeof *options);
+    if (!options) return och_err_nomem(err, (q->n_flags + 16) * sizeof *options, "a compiler's options");
+    och_status st = OCH_OK;
+    char arch[OCH_TARGET_NAME_BYTES + 32], level[32], version[40];
+    int n = 0;
+    snprintf(arch, sizeof arch, "--gpu-architecture=%s", job->target.name);
+    options[n++] = arch;
+    options[n++] = "-std=c++17";
+    if (c->row->hip) {
+        snprintf(level, sizeof level, "-O%d", job->opt_level);
+        snprintf(version, sizeof version, "-mcode-object-version=%d", job->code_object_version);
+        options[n++] = level;
+        options[n++] = version;
+        options[n++] = "-ffp-contract=off";
+        if (job->target.target->waves == (OCH_WAVE32 | OCH_WAVE64))
+            options[n++] = job->wave_size == 64 ? "-mwavefrontsize64" : "-mno-wavefrontsize64";
+    } else {
+        const calls *k = c->calls;
+        if (k->kind == OCH_JIT_PTX) snprintf(arch, sizeof arch, "--gpu-architecture=compute_%s", job->target.name + strlen("sm_"));
+        snprintf(level, sizeof level, "--ptxas-options=-O%d", job->opt_level);
+        options[n++] = "-fmad=false";
+        if (job->opt_level != 3 && k->kind == OCH_JIT_CUBIN) options[n++] = level;
+    }
+    for (size_t i = 0; i < q->n_flags && st == OCH_OK; i++) {
+        if (c->row->cuda && strncmp(q->flags[i], "-D", 2) && strncmp(q->flags[i], "-U", 2))
+            st = och_err_set(err, OCH_UNSUPPORTED, "%s: %s takes no flag %s", job->label, c->label, q->flags[i]);
+        options[n++] = q->flags[i];
+    }
+    if (st == OCH_OK && limits->cancel && atomic_load(limits->cancel))
+        st = och_err_set(err, OCH_CANCELLED, "%s: cancelled before it was compiled", job->label);
+    if (st == OCH_OK) st = run(c, job->label, text->data, job->file_name, options, n, out, err);
+    och_free(options);
+    return st;
+}
+
+/* ---- what they are ---- */
+
+/* hipRTC's own version number has been 9.0 for years. The clang that it holds signs what it makes. */
+static och_status probe_hiprtc(och_candidate *c, och_err *err) {
+    static const char text[] = "extern \"C\" __attribute__((global)) void ochre_probe(int *p) { *p = 1; }\n";
+    static const char mark[] = "clang version ";
+    OCH_TRY(open_library(c, "hiprtc", err));
+    if (!c->calls) return OCH_OK;
+    const calls *k = c->calls;
+    och_strbuf line = {0};
+    och_compiled made = {0};
+    och_err why = {0};
+    och_status st = OCH_OK;
+    int major = 0, minor = 0;
+    (void)k->Version(&major, &minor);
+    och_strbuf_printf(&line, "hiprtc (%s)", c->path);
+    OCH_TRY_GOTO(set_text(&c->label, &line, err));
+    const char *options[] = {"--gpu-architecture=gfx900"};
+    if (run(c, "a probe", text, "probe", options, 1, &made, &why) != OCH_OK) {
+        c->state = OCH_CANDIDATE_UNFIT;
+        och_strbuf_puts(&line, why.message);
+        st = why.status == OCH_NOMEM ? och_err_set(err, OCH_NOMEM, "%s", why.message) : set_text(&c->detail, &line, err);
+        goto done;
+    }
+    const char *at = made.code ? memmem(made.code, made.code_bytes, mark, sizeof mark - 1) : NULL; /* a NUL follows the code */
+    const char *number = at ? at + sizeof mark - 1 : "";
+    c->clang_major = (int)strtol(number, NULL, 10);
+    och_strbuf_printf(&line, "hiprtc %d.%d, %s", major, minor, at ? at : "of no known clang");
+    OCH_TRY_GOTO(set_text(&c->version, &line, err));
+    och_strbuf_printf(&line, "hiprtc of clang %.*s (%s)", at ? (int)strspn(number, "0123456789.") : 1, at ? number : "?", c->path);
+    OCH_TRY_GOTO(set_text(&c->label, &line, err));
+    c->state = OCH_CANDIDATE_FOUND;
+done:
+    och_strbuf_deinit(&line);
+    och_compiled_deinit(&made);
+    return st;
+}
+
+static och_status probe_nvrtc(och_candidate *c, och_err *err) {
+    OCH_TRY(open_library(c, "nvrtc", err));
+    if (!c->calls) return OCH_OK;
+    const calls *k = c->calls;
+    int major = 0, minor = 0;
+    (void)k->Version(&major, &minor);
+    och_strbuf line = {0};
+    och_strbuf_printf(&line, "nvrtc %d.%d", major, minor);
+    och_status st = set_text(&c->version, &line, err);
+    och_strbuf_printf(&line, "nvrtc %d.%d (%s)", major, minor, c->path);
+    if (st == OCH_OK) st = set_text(&c->label, &line, err);
+    if (st == OCH_OK) c->state = OCH_CANDIDATE_FOUND;
+    och_strbuf_deinit(&line);
+    return st;
+}
+
+const och_compiler_row och_compiler_hiprtc = {
+    .name = "hiprtc",
+    .hip = true,
+    .looked_for = "OCHRE_HIPRTC, the runtime in use, libhiprtc and libamdhip64 of the same places and of the system",
+    .list = list_hiprtc,
+    .probe = probe_hiprtc,
+    .compile = compile,
+};
+
+const och_compiler_row och_compiler_nvrtc = {
+    .name = "nvrtc",
+    .cuda = true,
+    .looked_for = "OCHRE_NVRTC, CUDA_PATH, the Python packages of CUDA, libnvrtc.so.13, .12 and .so of the system",
+    .list = list_nvrtc,
+    .probe = probe_nvrtc,
+    .compile = compile,
+};
