@@ -1,0 +1,86 @@
+/* Tiles: acc_tile<f32, BM, BN[, WM, WN]> as registers, matrix instructions and LDS reads.
+ *
+ * A tile lies over the waves of the workgroup, WM waves along its rows and WN along its columns; a wave holds an array of C
+ * fragments of the target's matrix instruction (matrix.def, fragment.h). Everything here appends code to a list; nodes and
+ * variables are the code's. Every function may be called only where control is group-uniform (the checker's business): reductions
+ * over waves hold barriers.
+ *
+ * Messages say what was expected and found; the caller adds the place. */
+#ifndef OCH_KL_TILE_H
+#define OCH_KL_TILE_H
+
+#include "kl/ir.h"
+
+typedef struct och_kl_matrix och_kl_matrix; /* matrix.h */
+
+typedef struct och_kl_tile {
+    och_kl_base base;         /* F32 or I32 */
+    uint32_t rows, cols;      /* of the whole tile */
+    uint32_t wave_rows, wave_cols; /* waves along rows and columns: WM, WN */
+    const och_kl_matrix *matrix; /* whose C layout the fragments have */
+    uint32_t frag_rows, frag_cols; /* fragments of a wave */
+    uint32_t n_row_slots;     /* rows of which a lane holds elements */
+    och_kl_var *acc;          /* REG [frag_rows * frag_cols], each a vector of a fragment's elements */
+    och_kl_var *row0, *col0;  /* i32: the lane's first row and column in the tile */
+    och_kl_var *a_row, *b_row, *depth0; /* i32: the lane's first row of A and of Bt in a fragment's columns; set up by the first mma */
+} och_kl_tile;
+
+/* A row vector: one value for each of a tile's rows. Belongs to every tile of as many rows with the same wave_rows. */
+typedef struct och_kl_rowvec {
+    const och_kl_tile *tile;
+    och_kl_var *var; /* REG [n_row_slots] of tile->base */
+} och_kl_rowvec;
+
+/* One element of a lane. */
+typedef struct och_kl_tile_at {
+    och_kl_ir *row, *col; /* i32, lane values */
+    och_kl_ir *value;     /* of the tile's base */
+    uint32_t row_slot;    /* constant */
+} och_kl_tile_at;
+
+/* A matrix in LDS: rows x depth elements of f16, bf16 or i8, row r at offset + r * stride. */
+typedef struct och_kl_tile_lds {
+    och_kl_var *lds;
+    och_kl_ir *offset; /* i32, group-uniform, a multiple of 8 elements (16 of i8); NULL: 0 */
+    uint32_t rows, depth, stride;
+} och_kl_tile_lds;
+
+/* Declares the tile. wave_rows 0: the split is chosen (the one nearest to square fragments whose parts are whole). `initial` is a
+ * scalar of the base, NULL: not initialised. INVALID: base, or a shape that does not divide: rows and cols must be multiples of
+ * 16 times the waves along them, and wave_rows * wave_cols the workgroup's waves (signature.waves, already set). The tile
+ * lives in the code's arena. */
+OCH_WARN_UNUSED och_status och_kl_tile_create(och_kl_code *c, och_kl_list *to, och_kl_pos pos, const char *name, och_kl_base base,
+                                              uint32_t rows, uint32_t cols, uint32_t wave_rows, uint32_t wave_cols,
+                                              och_kl_ir *initial, och_kl_tile **out_tile, och_err *err);
+
+/* acc[i][j] += sum over k of A[i][k] * Bt[j][k]. A and Bt of one type: f16 or bf16 for an f32 tile, i8 for an i32 one. INVALID: types,
+ * extents that differ from the tile's, a depth that is no multiple of 16 (f16, bf16) or 32 (i8), a stride that is no
+ * multiple of 8 elements (16 of i8). LDS must have been written and a barrier passed. */
+OCH_WARN_UNUSED och_status och_kl_tile_mma(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t,
+                                           const och_kl_tile_lds *a, const och_kl_tile_lds *bt, och_err *err);
+
+/* acc = e for every element: `value` returns the new one (NULL on failure) and may append code to `to` first. */
+typedef och_kl_ir *(*och_kl_tile_map_fn)(void *self, och_kl_list *to, const och_kl_tile_at *at);
+OCH_WARN_UNUSED och_status och_kl_tile_map(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t,
+                                           och_kl_tile_map_fn value, void *self, och_err *err);
+/* The same for effects: what `body` appends. Returns false on failure. */
+typedef bool (*och_kl_tile_each_fn)(void *self, och_kl_list *to, const och_kl_tile_at *at);
+OCH_WARN_UNUSED och_status och_kl_tile_each(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t,
+                                            och_kl_tile_each_fn body, void *self, och_err *err);
+
+/* op: OCH_KL_F_MAX (row_max) or '+' (row_sum), over all columns; every lane that holds an element of a row gets the row's value. Takes
+ * wave_cols * rows elements of LDS where columns lie over several waves. The order of additions is fixed. */
+OCH_WARN_UNUSED och_status och_kl_tile_row_max(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t, const char *name,
+                                               och_kl_rowvec **out_v, och_err *err);
+OCH_WARN_UNUSED och_status och_kl_tile_row_sum(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t, const char *name,
+                                               och_kl_rowvec **out_v, och_err *err);
+/* Whether v may be read in map and each of t. */
+bool och_kl_rowvec_fits(const och_kl_rowvec *v, const och_kl_tile *t);
+/* v[i] at an element. */
+och_kl_ir *och_kl_rowvec_at(och_kl_code *c, och_kl_pos pos, const och_kl_rowvec *v, const och_kl_tile_at *at);
+
+/* P[i][j] = acc[i][j], converted to P's type. P's rows x depth is the tile's rows x cols. No barrier before or after. */
+OCH_WARN_UNUSED och_status och_kl_tile_to_lds(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t,
+                                              const och_kl_tile_lds *p, och_err *err);
+
+#endif
