@@ -16,6 +16,10 @@ typedef struct och_kl_pos {
     uint32_t line, column, length; /* length of what the caret underlines, at least 1 */
 } och_kl_pos;
 
+/* No tree is higher than this, statements within statements counted together with the expressions in them: who walks it may
+ * recurse. Lists (next) are of any length. */
+#define OCH_KL_MAX_HEIGHT 160
+
 typedef struct och_kl_file {
     const char *name;
     const char *text; /* NUL-terminated, owned by the unit */
@@ -23,6 +27,8 @@ typedef struct och_kl_file {
     struct och_kl_file *next;
 } och_kl_file;
 
+/* Where `pos` points: a literal, a name; the operator of UNARY, BINARY and SELECT; FIELD: the name behind the dot; INDEX: all
+ * of it; CALL: what is called, with what stands before the dot; LAMBDA: its parameters. */
 typedef enum och_kl_expr_kind {
     OCH_KL_E_INT,    /* u.integer */
     OCH_KL_E_FLOAT,  /* u.real */
@@ -62,6 +68,7 @@ struct och_kl_expr {
     och_kl_name *params;
     och_kl_stmt *body;
     och_kl_expr *next;
+    uint32_t height; /* of the tree below, statements of a lambda's body included: at most OCH_KL_MAX_HEIGHT */
 };
 
 struct och_kl_name {
@@ -82,6 +89,7 @@ struct och_kl_type_ast {
     och_kl_type_ast *next;
 };
 
+/* `pos`: the name of LET, VAR and LDS; the operator of ASSIGN; that of the expression of EXPR; else the keyword. */
 typedef enum och_kl_stmt_kind {
     OCH_KL_S_LET,      /* name, expr */
     OCH_KL_S_VAR,      /* name, type (or NULL), expr (or NULL) */
@@ -118,6 +126,7 @@ struct och_kl_stmt {
     och_kl_expr *depth;
     och_kl_stmt *body, *other;
     och_kl_stmt *next;
+    uint32_t height; /* as of an expression */
 };
 
 typedef enum och_kl_dir { OCH_KL_DIR_VALUE, OCH_KL_DIR_IN, OCH_KL_DIR_OUT, OCH_KL_DIR_INOUT } och_kl_dir;

@@ -1,0 +1,21 @@
+# Writes a C file with the bytes of every kernel: cmake -DOUT=file.c "-DFILES=a.ok|b.ok" -P embed_kernels.cmake
+string(REPLACE "|" ";" files "${FILES}")
+list(SORT files)
+set(arrays "")
+set(rows "")
+set(n 0)
+foreach(f IN LISTS files)
+  get_filename_component(name "${f}" NAME)
+  file(READ "${f}" hex HEX)
+  string(LENGTH "${hex}" size)
+  math(EXPR size "${size} / 2")
+  # Lines of 24 bytes.
+  string(REGEX REPLACE "(................................................)" "\\1\n" hex "${hex}")
+  string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," hex "${hex}")
+  string(APPEND arrays "static const unsigned char file_${n}[] = {\n${hex}0};\n")
+  string(APPEND rows "    {\"${name}\", file_${n}, ${size}},\n")
+  math(EXPR n "${n} + 1")
+endforeach()
+file(WRITE "${OUT}.new" "#include \"kl/builtin_embedded.h\"\n\n${arrays}
+const och_kl_embedded och_kl_embedded_files[] = {\n${rows}    {0, 0, 0}};\nconst int och_kl_embedded_count = ${n};\n")
+file(RENAME "${OUT}.new" "${OUT}")
