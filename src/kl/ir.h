@@ -24,6 +24,9 @@ typedef struct och_kl_type {
 /* Who sees the same value. Greater: fewer. */
 typedef enum och_kl_uniformity { OCH_KL_U_CONST, OCH_KL_U_GROUP, OCH_KL_U_WAVE, OCH_KL_U_LANE } och_kl_uniformity;
 
+/* `extra` of atomics and fences. */
+typedef enum och_kl_memory_scope { OCH_KL_SCOPE_WAVE, OCH_KL_SCOPE_GROUP, OCH_KL_SCOPE_DEVICE, OCH_KL_SCOPE_SYSTEM } och_kl_memory_scope;
+
 typedef enum och_kl_space { OCH_KL_REG, OCH_KL_LDS, OCH_KL_GLOBAL } och_kl_space;
 
 typedef struct och_kl_var {
