@@ -78,11 +78,9 @@ static void pack_member(void *arg, const och_pool_member *me) {
 }
 
 static och_status run_pack(och_loader *l, pack_job *j, och_err *err) {
-    och_device *d = l->model->device;
     atomic_store(&j->next, 0);
     atomic_store(&j->bad_row, UINT64_MAX);
-    if (!strcmp(d->info.backend, "cpu")) och_pool_run(och_cpu_pool(d), pack_member, j);
-    else pack_member(j, &(och_pool_member){NULL, 0, 1});
+    och_pool_run(l->pool, pack_member, j);
     uint64_t bad = atomic_load(&j->bad_row);
     if (bad == UINT64_MAX) return OCH_OK;
     uint64_t at = 0;
@@ -110,6 +108,26 @@ static och_status upload(och_model *m, och_buf *buf, const void *src, uint64_t n
     return st;
 }
 
+/* A call of the op that will read the weight, to find out who packs it. */
+static och_op_call probe_call(och_use use, const och_tensor *w) {
+    och_op_call c = {.op = use == OCH_USE_EMBED ? OCH_OP_EMBED : OCH_OP_LINEAR};
+    for (int i = 0; i < OCH_OP_MAX_IN; i++) c.in[i].dtype = OCH_DTYPE_NONE;
+    for (int i = 0; i < OCH_OP_MAX_OUT; i++) c.out[i].dtype = OCH_DTYPE_NONE;
+    const och_tensor row = {.dtype = OCH_DTYPE_F32, .rows = 1, .cols = w->cols, .row_bytes = (uint64_t)w->cols * 4};
+    if (use == OCH_USE_EMBED) {
+        c.in[OCH_EMBED_IDS] = (och_tensor){.dtype = OCH_DTYPE_I32, .rows = 1, .cols = 1, .row_bytes = 4};
+        c.in[OCH_EMBED_TABLE] = *w;
+        c.out[0] = row;
+        c.attr.embed.scale = 1.0f;
+    } else {
+        c.in[OCH_LINEAR_X] = row;
+        c.in[OCH_LINEAR_W0] = *w;
+        c.out[0] = (och_tensor){.dtype = OCH_DTYPE_F32, .rows = 1, .cols = w->rows, .row_bytes = (uint64_t)w->rows * 4};
+        c.attr.linear.n_weights = 1;
+    }
+    return c;
+}
+
 static och_status load_matrix(och_loader *l, och_weight *w, const och_file_tensor *t, och_err *err) {
     och_model *m = l->model;
     och_tensor *x = &w->tensor;
@@ -121,36 +139,33 @@ static och_status load_matrix(och_loader *l, och_weight *w, const och_file_tenso
                            (unsigned long long)t->shape[1], och_dtype_name(t->dtype));
     const och_op_provider *packer = NULL;
     uint64_t bytes = t->size_bytes;
-    if (och_role_use(w->role) == OCH_USE_LINEAR) {
-        och_op_call probe = {.op = OCH_OP_LINEAR};
-        for (int i = 0; i < OCH_OP_MAX_IN; i++) probe.in[i].dtype = OCH_DTYPE_NONE;
-        for (int i = 0; i < OCH_OP_MAX_OUT; i++) probe.out[i].dtype = OCH_DTYPE_NONE;
-        probe.in[OCH_LINEAR_X] = (och_tensor){.dtype = OCH_DTYPE_F32, .rows = 1, .cols = x->cols, .row_bytes = (uint64_t)x->cols * 4};
-        probe.in[OCH_LINEAR_W0] = *x;
-        probe.out[0] = (och_tensor){.dtype = OCH_DTYPE_F32, .rows = 1, .cols = x->rows, .row_bytes = (uint64_t)x->rows * 4};
-        probe.attr.linear.n_weights = 1;
-        const och_op_provider *p;
-        och_status st = och_op_select_packer(m->device, &probe, m->only, &p, err);
-        if (st != OCH_OK) {
-            och_err_prefix(err, "%s: tensor %s", m->path, t->name);
-            return st;
-        }
-        uint64_t packed;
-        och_layout layout = p->weight_layout ? p->weight_layout(m->device, t->dtype, x->rows, x->cols, &packed) : OCH_LAYOUT_NATIVE;
-        if (layout != OCH_LAYOUT_NATIVE) {
-            packer = p;
-            bytes = packed;
-            x->layout = layout;
-        }
+    const och_weight *embed = och_model_find(m, OCH_ROLE_EMBED, -1), *output = och_model_find(m, OCH_ROLE_OUTPUT, -1);
+    bool tied = !strcmp(embed->name, output->name);
+    och_op_call probe = probe_call(och_role_use(w->role), x);
+    const och_op_provider *p;
+    och_status st = och_op_select_packer(m->device, &probe, m->only, &p, err);
+    if (st != OCH_OK) {
+        och_err_prefix(err, "%s: tensor %s", m->path, t->name);
+        return st;
+    }
+    uint64_t packed;
+    och_layout layout = p->weight_layout ? p->weight_layout(m->device, t->dtype, x->rows, x->cols, &packed) : OCH_LAYOUT_NATIVE;
+    if (layout != OCH_LAYOUT_NATIVE) {
+        packer = p;
+        bytes = packed;
+        x->layout = layout;
+    }
+    /* One copy serves both ends of a tied model where both ask for the same layout. */
+    if (tied && w == output && packer && embed->buf.device && embed->tensor.layout == layout) {
+        *x = embed->tensor;
+        return step(l, t->size_bytes, err);
     }
     pack_job j = {.t = t, .provider = packer, .rows = x->rows, .cols = x->cols, .row_bytes = x->row_bytes};
     if (!packer && viewable(m, t)) {
         x->host = (void *)(uintptr_t)t->data; /* ops do not write weights */
         x->addr.value = (uintptr_t)t->data;
         j.discard = true; /* validated now; ops bring back what they read */
-        /* A tied embedding is validated as the output matrix. */
-        bool tied = w->role == OCH_ROLE_EMBED && !strcmp(och_model_find(m, OCH_ROLE_OUTPUT, -1)->name, w->name);
-        if (!tied) {
+        if (!(tied && w == embed)) { /* else validated as the output matrix */
             OCH_TRY(run_pack(l, &j, err));
             m->weight_bytes += bytes;
         }
@@ -166,7 +181,7 @@ static och_status load_matrix(och_loader *l, och_weight *w, const och_file_tenso
     }
     j.dst = staging ? staging : w->buf.host;
     j.discard = !m->synthetic;
-    och_status st = run_pack(l, &j, err);
+    st = run_pack(l, &j, err);
     if (st == OCH_OK && staging) st = upload(m, &w->buf, staging, bytes, err);
     och_free_aligned(staging);
     if (st != OCH_OK) return st;
@@ -213,7 +228,7 @@ static och_status load_vectors(och_loader *l, const och_file_tensor *const *sour
     return st;
 }
 
-och_status och_load_weights(och_loader *l, const och_file_tensor *const *sources, och_err *err) {
+static och_status load_all(och_loader *l, const och_file_tensor *const *sources, och_err *err) {
     och_model *m = l->model;
     for (int i = 0; i < m->n_weights; i++) {
         OCH_TRY(och_load_check(m, &m->weights[i], sources[i], err));
@@ -230,4 +245,14 @@ och_status och_load_weights(och_loader *l, const och_file_tensor *const *sources
     for (int i = 0; i < m->n_weights; i++)
         if (och_role_use(m->weights[i].role) != OCH_USE_VECTOR) OCH_TRY(load_matrix(l, &m->weights[i], sources[i], err));
     return OCH_OK;
+}
+
+och_status och_load_weights(och_loader *l, const och_file_tensor *const *sources, och_err *err) {
+    och_device *d = l->model->device;
+    bool of_device = !strcmp(d->info.backend, "cpu");
+    if (of_device) l->pool = och_cpu_pool(d);
+    else OCH_TRY(och_pool_create(0, &l->pool, err));
+    och_status st = load_all(l, sources, err);
+    if (!of_device) och_pool_destroy(l->pool);
+    return st;
 }

@@ -2,12 +2,14 @@
 #ifndef OCH_MODEL_LOAD_H
 #define OCH_MODEL_LOAD_H
 
+#include "base/thread.h"
 #include "model/model.h"
 
 typedef struct och_loader {
     och_model *model;
     const och_model_options *options;
     uint64_t done_bytes, total_bytes;
+    och_pool *pool; /* packs weights; made by och_load_weights */
 } och_loader;
 
 /* Checks dtype and shape against the configuration. */

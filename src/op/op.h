@@ -30,7 +30,8 @@ typedef enum och_op_id {
 /* How a weight lies in device memory. NATIVE is the file's layout; the others belong to the provider that packs them. */
 typedef enum och_layout {
     OCH_LAYOUT_NATIVE = 0,
-    OCH_LAYOUT_CPU_PACKED = 1 /* src/op/cpu/pack.h */
+    OCH_LAYOUT_CPU_PACKED = 1, /* src/op/cpu/pack.h */
+    OCH_LAYOUT_PLANES = 2      /* src/quant/planes.h */
 } och_layout;
 
 typedef struct och_tensor {
@@ -174,7 +175,7 @@ typedef struct och_op_provider {
     och_status (*run)(const och_op_ctx *ctx, const och_op_call *call, och_err *err);
     /* Most scratch that run() needs for this call's shape. NULL: none. */
     uint64_t (*scratch_bytes)(const och_device *device, const och_op_call *call);
-    /* LINEAR only: the layout this provider wants for a weight, its size in bytes, and the packing of rows
+    /* LINEAR and EMBED only: the layout this provider wants for a weight, its size in bytes, and the packing of rows
      * [row_begin, row_end) from the file's layout (row_begin and row_end are multiples of 64, or the last row). NULL:
      * NATIVE. */
     och_layout (*weight_layout)(const och_device *device, och_dtype dtype, int64_t rows, int64_t cols,
@@ -199,7 +200,7 @@ och_status och_op_check(const och_op_call *call, och_err *err) OCH_WARN_UNUSED;
 och_status och_op_select(const och_device *device, const och_op_call *call, const char *only,
                          const och_op_provider **out_provider, och_err *err) OCH_WARN_UNUSED;
 
-/* The same for a LINEAR call whose weights are still in the file's layout: each provider is asked as if it had packed
+/* The same for a LINEAR or EMBED call whose weights are still in the file's layout: each provider is asked as if it had packed
  * them (weight_layout). Where a weight is loaded, this decides who packs it. */
 och_status och_op_select_packer(const och_device *device, const och_op_call *call, const char *only,
                                 const och_op_provider **out_provider, och_err *err) OCH_WARN_UNUSED;

@@ -18,6 +18,13 @@ static och_tensor shaped(och_dtype dtype, int64_t rows, int64_t cols) {
 static och_tensor f32(int64_t rows, int64_t cols) { return shaped(OCH_DTYPE_F32, rows, cols); }
 static och_tensor i32(int64_t rows, int64_t cols) { return shaped(OCH_DTYPE_I32, rows, cols); }
 
+static och_tensor weight(const och_op_provider *provider, const och_device *device, och_dtype dtype) {
+    och_tensor w = shaped(dtype, ROWS, D);
+    uint64_t n_bytes;
+    if (provider && provider->weight_layout) w.layout = provider->weight_layout(device, dtype, ROWS, D, &n_bytes);
+    return w;
+}
+
 bool och_op_has_weight(och_op_id op) { return op == OCH_OP_EMBED || op == OCH_OP_LINEAR; }
 
 bool och_op_probe(const och_op_provider *provider, const och_device *device, och_op_id op, och_dtype dtype,
@@ -35,7 +42,7 @@ bool och_op_probe(const och_op_provider *provider, const och_device *device, och
     case OCH_OP_EMBED:
         c->attr.embed.scale = 1.0f;
         c->in[OCH_EMBED_IDS] = i32(1, 1);
-        c->in[OCH_EMBED_TABLE] = shaped(dtype, ROWS, D);
+        c->in[OCH_EMBED_TABLE] = weight(provider, device, dtype);
         c->out[0] = f32(1, D);
         break;
     case OCH_OP_RMS_NORM:
@@ -43,16 +50,12 @@ bool och_op_probe(const och_op_provider *provider, const och_device *device, och
         c->in[OCH_RMS_NORM_W] = f32(1, D);
         c->out[0] = f32(1, D);
         break;
-    case OCH_OP_LINEAR: {
+    case OCH_OP_LINEAR:
         c->attr.linear.n_weights = 1;
         c->in[OCH_LINEAR_X] = f32(1, D);
-        c->in[OCH_LINEAR_W0] = shaped(dtype, ROWS, D);
+        c->in[OCH_LINEAR_W0] = weight(provider, device, dtype);
         c->out[0] = f32(1, ROWS);
-        uint64_t n_bytes = 0;
-        if (provider && provider->weight_layout)
-            c->in[OCH_LINEAR_W0].layout = provider->weight_layout(device, dtype, ROWS, D, &n_bytes);
         break;
-    }
     case OCH_OP_ROPE:
         c->attr.rope = rope;
         c->in[OCH_ROPE_X] = heads;

@@ -114,8 +114,10 @@ och_status och_op_provider_supports(const och_op_provider *p, const och_device *
 static och_op_call packed_by(const och_op_provider *p, const och_device *device, const och_op_call *call) {
     och_op_call c = *call;
     uint64_t bytes;
-    for (int i = 0; p->weight_layout && i < call->attr.linear.n_weights; i++) {
-        och_tensor *w = &c.in[OCH_LINEAR_W0 + i];
+    int first = call->op == OCH_OP_EMBED ? OCH_EMBED_TABLE : OCH_LINEAR_W0;
+    int n = call->op == OCH_OP_EMBED ? 1 : call->op == OCH_OP_LINEAR ? call->attr.linear.n_weights : 0;
+    for (int i = 0; p->weight_layout && i < n; i++) {
+        och_tensor *w = &c.in[first + i];
         if (w->layout == OCH_LAYOUT_NATIVE) w->layout = p->weight_layout(device, w->dtype, w->rows, w->cols, &bytes);
     }
     return c;
