@@ -185,7 +185,8 @@ void och_kl_recover(och_kl_parser *p, const och_kl_token *begin, bool in_body) {
     uint32_t open = 0;
     p->panic = p->nomem;
     if (p->nomem) return;
-    for (bool first = p->t == begin;; first = false) {
+    /* The token that was not expected goes on with nothing, unless it begins a line. */
+    for (bool first = p->t == begin || p->t->line == p->t[-1].line;; first = false) {
         int kind = p->t->kind;
         if (kind == OCH_KL_T_END) return;
         if (!first && begins_declaration(p) && (p->t->column == 1 || !open)) return;
