@@ -118,30 +118,37 @@ static och_status failed(const och_candidate *c, const och_jit_job *job, const o
     return och_err_set(err, OCH_COMPILE, "%s: %.*s", job->label, (int)OCH_MIN(n, 600), line);
 }
 
-static och_status compile(const och_candidate *c, const och_jit_job *job, const och_strbuf *text,
-                          const och_compile_limits *limits, och_compiled *out, och_err *err) {
+static void add(och_strbuf *out, const char *argument) { och_strbuf_append(out, argument, strlen(argument) + 1); }
+
+static och_status arguments(const och_candidate *c, const och_jit_job *job, och_strbuf *out, och_err *err) {
     const och_jit_request *q = job->request;
     bool hip = q->dialect == OCH_JIT_HIP;
-    char arch[OCH_TARGET_NAME_BYTES + 32], level[8], version[40];
-    snprintf(arch, sizeof arch, "%s=%s", hip ? "--offload-arch" : "--cuda-gpu-arch", job->target.name);
-    snprintf(level, sizeof level, "-O%d", job->opt_level);
-    snprintf(version, sizeof version, "-mcode-object-version=%d", job->code_object_version);
-    const char **argv = och_calloc(q->n_flags + 40, sizeof *argv);
-    if (!argv) return och_err_nomem(err, (q->n_flags + 40) * sizeof *argv, "a compiler's arguments");
-    size_t n = 0;
-    argv[n++] = c->path;
+    char one[OCH_TARGET_NAME_BYTES + 32];
+    (void)c;
     const char *const *words = hip ? for_hip : for_cuda;
-    for (size_t i = 0; i < OCH_COUNT(for_hip); i++) argv[n++] = words[i];
-    for (size_t i = 0; i < OCH_COUNT(common); i++) argv[n++] = common[i];
-    argv[n++] = arch;
-    argv[n++] = level;
-    if (hip) argv[n++] = version;
+    for (size_t i = 0; i < (hip ? OCH_COUNT(for_hip) : OCH_COUNT(for_cuda)); i++) add(out, words[i]);
+    for (size_t i = 0; i < OCH_COUNT(common); i++) add(out, common[i]);
+    snprintf(one, sizeof one, "%s=%s", hip ? "--offload-arch" : "--cuda-gpu-arch", job->target.name);
+    add(out, one);
+    snprintf(one, sizeof one, "-O%d", job->opt_level);
+    add(out, one);
+    snprintf(one, sizeof one, "-mcode-object-version=%d", job->code_object_version);
+    if (hip) add(out, one);
     if (hip && job->target.target->waves == (OCH_WAVE32 | OCH_WAVE64))
-        argv[n++] = job->wave_size == 64 ? "-mwavefrontsize64" : "-mno-wavefrontsize64";
-    for (size_t i = 0; i < q->n_flags; i++) argv[n++] = q->flags[i];
-    argv[n++] = "-o";
-    argv[n++] = "-";
-    argv[n++] = "-";
+        add(out, job->wave_size == 64 ? "-mwavefrontsize64" : "-mno-wavefrontsize64");
+    for (size_t i = 0; i < q->n_flags; i++) add(out, q->flags[i]);
+    add(out, "-o");
+    add(out, "-");
+    add(out, "-");
+    return och_strbuf_status(out, err);
+}
+
+static och_status compile(const och_candidate *c, const och_jit_job *job, const och_strbuf *text, const och_strbuf *told,
+                          const och_compile_limits *limits, och_compiled *out, och_err *err) {
+    size_t n;
+    const char **argv = och_arguments_split(told, 1, &n);
+    if (!argv) return och_err_nomem(err, n * sizeof *argv, "a compiler's arguments");
+    argv[0] = c->path;
     och_spawn_result r;
     och_status st = och_spawn_run(&(och_spawn){.argv = argv,
                                                .input = text->data,
@@ -157,7 +164,7 @@ static och_status compile(const och_candidate *c, const och_jit_job *job, const 
     } else if (st == OCH_OK && r.truncated) {
         st = och_err_set(err, OCH_COMPILE, "%s: %s wrote more than can be taken", job->label, c->label);
     } else if (st == OCH_OK) {
-        out->kind = hip ? OCH_JIT_HSACO : OCH_JIT_PTX;
+        out->kind = job->request->dialect == OCH_JIT_HIP ? OCH_JIT_HSACO : OCH_JIT_PTX;
         out->code = (uint8_t *)r.out.data; /* the buffer's memory becomes the code's */
         out->code_bytes = r.out.size;
         r.out = (och_strbuf){0};
@@ -175,6 +182,6 @@ const och_compiler_row och_compiler_clang = {
                   "amdclang++, clang-22 to clang-19 and clang in PATH",
     .list = list,
     .probe = probe,
+    .arguments = arguments,
     .compile = compile,
-    .release = NULL,
 };

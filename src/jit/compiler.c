@@ -23,7 +23,6 @@ struct och_compilers {
 };
 
 static void candidate_destroy(och_candidate *c) {
-    if (c->row->release) c->row->release(c);
     och_free(c->place);
     och_free(c->detail);
     och_free(c->path);
@@ -159,6 +158,18 @@ const och_candidate *och_compilers_at(och_compilers *all, size_t i) {
 
 /* ---- compiling ---- */
 
+const char **och_arguments_split(const och_strbuf *arguments, size_t n_before, size_t *out_n) {
+    size_t n = n_before;
+    for (size_t i = 0; i < arguments->size; i++) n += !arguments->data[i];
+    *out_n = n;
+    const char **list = och_calloc(n + 1, sizeof *list);
+    for (size_t i = n_before, at = 0; list && i < n; i++) {
+        list[i] = arguments->data + at;
+        at += strlen(list[i]) + 1;
+    }
+    return list;
+}
+
 void och_first_diagnostic(const char *log, const char **out_line, size_t *out_bytes) {
     static const char *const marks[] = {"fatal error:", "error:", "error :"};
     const char *found = NULL;
@@ -175,7 +186,8 @@ void och_first_diagnostic(const char *log, const char **out_line, size_t *out_by
 
 /* What was compiled and what came of it, under one name. It is for people who look into a kernel: what cannot be written is a
  * warning. */
-static void keep(const och_candidate *c, const och_jit_job *job, const och_strbuf *text, const och_compiled *done) {
+static void keep(const och_candidate *c, const och_jit_job *job, const och_strbuf *text, const och_strbuf *arguments,
+                 const och_compiled *done) {
     const char *dir = och_env_get(OCH_ENV_OCHRE_JIT_KEEP);
     if (!dir) return;
     char hex[OCH_HASH_HEX_BYTES], stem[512];
@@ -184,10 +196,10 @@ static void keep(const och_candidate *c, const och_jit_job *job, const och_strbu
     for (char *p = stem; *p; p++)
         if (*p == '/' || *p == ' ' || (unsigned char)*p < 32) *p = '_';
     och_strbuf what = {0};
-    och_strbuf_printf(&what, "%s\n%s\n%s -O%d wave%d code object version %d", c->label, c->version, job->label, job->opt_level,
-                      job->wave_size, job->code_object_version);
-    for (size_t i = 0; i < job->request->n_flags; i++) och_strbuf_printf(&what, " %s", job->request->flags[i]);
-    och_strbuf_printf(&what, "\n\n%s", och_strbuf_str(&done->log));
+    och_strbuf_printf(&what, "%s\n%s\n%s\n", job->label, c->version, c->path);
+    for (size_t i = 0; i < arguments->size; i += strlen(arguments->data + i) + 1)
+        och_strbuf_printf(&what, "%s\n", arguments->data + i);
+    och_strbuf_printf(&what, "\n%s", och_strbuf_str(&done->log));
     const struct {
         const char *suffix;
         const void *bytes;
@@ -214,13 +226,15 @@ och_status och_compile(const och_candidate *c, const och_jit_job *job, const och
                        och_err *err) {
     memset(out, 0, sizeof *out);
     out->kind = job->request->dialect == OCH_JIT_HIP ? OCH_JIT_HSACO : OCH_JIT_PTX;
-    och_strbuf text = {0};
+    och_strbuf text = {0}, arguments = {0};
     och_status st = och_jit_job_text(job, c->row->needs_prelude, &text, err);
-    if (st == OCH_OK) st = c->row->compile(c, job, &text, limits, out, err);
-    if (st == OCH_OK || st == OCH_COMPILE) keep(c, job, &text, out);
+    if (st == OCH_OK) st = c->row->arguments(c, job, &arguments, err);
+    if (st == OCH_OK) st = c->row->compile(c, job, &text, &arguments, limits, out, err);
+    if (st == OCH_OK || st == OCH_COMPILE) keep(c, job, &text, &arguments, out);
     if (st == OCH_OK && !out->code_bytes)
         st = och_err_set(err, OCH_COMPILE, "%s: %s reported no error and gave no code", job->label, c->label);
     och_strbuf_deinit(&text);
+    och_strbuf_deinit(&arguments);
     return st;
 }
 

@@ -61,9 +61,10 @@ struct och_compiler_row {
     och_status (*list)(och_compilers *compilers, const och_compiler_row *row, const char *given, och_err *err);
     /* Finds out whether it is there, and fills what FOUND needs; fails only where memory does. */
     och_status (*probe)(och_candidate *candidate, och_err *err);
+    /* Appends what the compiler is told, argument by argument, each with its NUL: the key has it, and compile uses it. */
+    och_status (*arguments)(const och_candidate *compiler, const och_jit_job *job, och_strbuf *out, och_err *err);
     och_status (*compile)(const och_candidate *compiler, const och_jit_job *job, const och_strbuf *text,
-                          const och_compile_limits *limits, och_compiled *out_compiled, och_err *err);
-    void (*release)(och_candidate *candidate);
+                          const och_strbuf *arguments, const och_compile_limits *limits, och_compiled *out_compiled, och_err *err);
 };
 extern const och_compiler_row och_compiler_clang, och_compiler_hiprtc, och_compiler_nvrtc;
 
@@ -85,6 +86,9 @@ och_status och_compilers_pick(och_compilers *compilers, const och_jit_job *job, 
 och_status och_compile(const och_candidate *compiler, const och_jit_job *job, const och_compile_limits *limits,
                        och_compiled *out_compiled, och_err *err) OCH_WARN_UNUSED;
 void och_compiled_deinit(och_compiled *compiled);
+
+/* What row->arguments gave, as a list that views it and ends with NULL, after n_before empty places. NULL: no memory. */
+const char **och_arguments_split(const och_strbuf *arguments, size_t n_before, size_t *out_n);
 
 /* The first line of a log that reports an error, without its end; the first line where none does. */
 void och_first_diagnostic(const char *log, const char **out_line, size_t *out_bytes);

@@ -217,41 +217,53 @@ done:
     return st;
 }
 
-/* Flags come in clang's spelling, which hipRTC takes as it is; NVRTC takes definitions alone. */
-static och_status compile(const och_candidate *c, const och_jit_job *job, const och_strbuf *text,
+static void add(och_strbuf *out, const char *argument) { och_strbuf_append(out, argument, strlen(argument) + 1); }
+
+static och_status arguments_hiprtc(const och_candidate *c, const och_jit_job *job, och_strbuf *out, och_err *err) {
+    char one[OCH_TARGET_NAME_BYTES + 32];
+    (void)c;
+    snprintf(one, sizeof one, "--gpu-architecture=%s", job->target.name);
+    add(out, one);
+    add(out, "-std=c++17");
+    add(out, "-ffp-contract=off");
+    snprintf(one, sizeof one, "-O%d", job->opt_level);
+    add(out, one);
+    snprintf(one, sizeof one, "-mcode-object-version=%d", job->code_object_version);
+    add(out, one);
+    if (job->target.target->waves == (OCH_WAVE32 | OCH_WAVE64))
+        add(out, job->wave_size == 64 ? "-mwavefrontsize64" : "-mno-wavefrontsize64");
+    for (size_t i = 0; i < job->request->n_flags; i++) add(out, job->request->flags[i]);
+    return och_strbuf_status(out, err);
+}
+
+/* Flags come in clang's spelling; NVRTC takes definitions alone of them. */
+static och_status arguments_nvrtc(const och_candidate *c, const och_jit_job *job, och_strbuf *out, och_err *err) {
+    const calls *k = c->calls;
+    char one[OCH_TARGET_NAME_BYTES + 32];
+    if (k->kind == OCH_JIT_CUBIN) snprintf(one, sizeof one, "--gpu-architecture=%s", job->target.name);
+    else snprintf(one, sizeof one, "--gpu-architecture=compute_%s", job->target.name + strlen("sm_"));
+    add(out, one);
+    add(out, "-std=c++17");
+    add(out, "-fmad=false");
+    snprintf(one, sizeof one, "--ptxas-options=-O%d", job->opt_level);
+    if (k->kind == OCH_JIT_CUBIN) add(out, one);
+    for (size_t i = 0; i < job->request->n_flags; i++) {
+        const char *flag = job->request->flags[i];
+        if (strncmp(flag, "-D", 2) && strncmp(flag, "-U", 2))
+            return och_err_set(err, OCH_UNSUPPORTED, "%s: %s takes no flag %s", job->label, c->label, flag);
+        add(out, flag);
+    }
+    return och_strbuf_status(out, err);
+}
+
+static och_status compile(const och_candidate *c, const och_jit_job *job, const och_strbuf *text, const och_strbuf *told,
                           const och_compile_limits *limits, och_compiled *out, och_err *err) {
-    const och_jit_request *q = job->request;
-    const char **options = och_calloc(q->n_flags + 16, sizeof *options);
-    if (!options) return och_err_nomem(err, (q->n_flags + 16) * sizeof *options, "a compiler's options");
-    och_status st = OCH_OK;
-    char arch[OCH_TARGET_NAME_BYTES + 32], level[32], version[40];
-    int n = 0;
-    snprintf(arch, sizeof arch, "--gpu-architecture=%s", job->target.name);
-    options[n++] = arch;
-    options[n++] = "-std=c++17";
-    if (c->row->hip) {
-        snprintf(level, sizeof level, "-O%d", job->opt_level);
-        snprintf(version, sizeof version, "-mcode-object-version=%d", job->code_object_version);
-        options[n++] = level;
-        options[n++] = version;
-        options[n++] = "-ffp-contract=off";
-        if (job->target.target->waves == (OCH_WAVE32 | OCH_WAVE64))
-            options[n++] = job->wave_size == 64 ? "-mwavefrontsize64" : "-mno-wavefrontsize64";
-    } else {
-        const calls *k = c->calls;
-        if (k->kind == OCH_JIT_PTX) snprintf(arch, sizeof arch, "--gpu-architecture=compute_%s", job->target.name + strlen("sm_"));
-        snprintf(level, sizeof level, "--ptxas-options=-O%d", job->opt_level);
-        options[n++] = "-fmad=false";
-        if (job->opt_level != 3 && k->kind == OCH_JIT_CUBIN) options[n++] = level;
-    }
-    for (size_t i = 0; i < q->n_flags && st == OCH_OK; i++) {
-        if (c->row->cuda && strncmp(q->flags[i], "-D", 2) && strncmp(q->flags[i], "-U", 2))
-            st = och_err_set(err, OCH_UNSUPPORTED, "%s: %s takes no flag %s", job->label, c->label, q->flags[i]);
-        options[n++] = q->flags[i];
-    }
-    if (st == OCH_OK && limits->cancel && atomic_load(limits->cancel))
-        st = och_err_set(err, OCH_CANCELLED, "%s: cancelled before it was compiled", job->label);
-    if (st == OCH_OK) st = run(c, job->label, text->data, job->file_name, options, n, out, err);
+    if (limits->cancel && atomic_load(limits->cancel))
+        return och_err_set(err, OCH_CANCELLED, "%s: cancelled before it was compiled", job->label);
+    size_t n;
+    const char **options = och_arguments_split(told, 0, &n);
+    if (!options) return och_err_nomem(err, n * sizeof *options, "a compiler's options");
+    och_status st = run(c, job->label, text->data, job->file_name, options, (int)n, out, err);
     och_free(options);
     return st;
 }
@@ -316,6 +328,7 @@ const och_compiler_row och_compiler_hiprtc = {
     .looked_for = "OCHRE_HIPRTC, the runtime in use, libhiprtc and libamdhip64 of the same places and of the system",
     .list = list_hiprtc,
     .probe = probe_hiprtc,
+    .arguments = arguments_hiprtc,
     .compile = compile,
 };
 
@@ -325,5 +338,6 @@ const och_compiler_row och_compiler_nvrtc = {
     .looked_for = "OCHRE_NVRTC, CUDA_PATH, the Python packages of CUDA, libnvrtc.so.13, .12 and .so of the system",
     .list = list_nvrtc,
     .probe = probe_nvrtc,
+    .arguments = arguments_nvrtc,
     .compile = compile,
 };
