@@ -1,5 +1,7 @@
-/* What the op conformance cases share: a device with buffers, fixed-seed numbers, and running a call by a provider.
- * Included by one test executable. */
+/* What the op conformance cases share: who is tested, a device with its memory, fixed-seed numbers.
+ *
+ * Cases fill and read tensors on the host. Where the host may dereference the device's memory, that is the memory; where it
+ * may not, each buffer has a mirror, and running a call (op_run.h) copies there and back. Included by one test executable. */
 #ifndef OCH_TESTS_OP_RIG_H
 #define OCH_TESTS_OP_RIG_H
 
@@ -51,24 +53,44 @@ static inline void rng_fill(rng *r, float *x, int64_t n, double scale) {
 /* ---- who is tested ---- */
 
 typedef struct subject {
+    const char *device;   /* as och_device_open takes it */
     const char *provider; /* its name */
     const char *isa;      /* OCHRE_CPU_ISA while the device is opened; NULL: as it is */
     char label[64];
 } subject;
 
 static inline bool is_reference(const subject *s) { return strcmp(s->provider, "reference") == 0; }
+static inline bool is_cpu(const subject *s) { return strcmp(s->device, "cpu") == 0; }
+
+/* What arithmetic a provider may use, from which a case derives its tolerance: the reference's float32; the CPU's, with
+ * activations rounded to 8 bits or to bfloat16; a board's, with both factors of a product rounded to half precision too. */
+typedef enum tier { TIER_REFERENCE, TIER_CPU, TIER_BOARD } tier;
+
+static inline tier tier_of(const subject *s) { return is_reference(s) ? TIER_REFERENCE : is_cpu(s) ? TIER_CPU : TIER_BOARD; }
 
 /* ---- a device and its memory ---- */
 
 #define RIG_MAX_BUFS 128
 #define RIG_FILL 0xA5
 
+typedef struct rig_mem {
+    och_buf buf;
+    uint8_t *mirror;   /* what the host sees of memory that it may not dereference; NULL where it may */
+    och_tensor native; /* of a packed weight: the same in the file's layout; dtype NONE for other memory */
+} rig_mem;
+
 typedef struct rig {
     const subject *who;
     och_device *dev;
     och_queue *queue;
-    och_buf bufs[RIG_MAX_BUFS];
-    int n_bufs;
+    och_device *cpu; /* where the reference runs beside a device that is not the CPU; NULL there */
+    och_queue *cpu_queue;
+    rig_mem mem[RIG_MAX_BUFS];
+    int n_mem;
+    const char *what;  /* the case that runs */
+    double nmse;       /* its bound against the reference, set by the case; 0: equal */
+    double worst_nmse; /* over the cases that had one, and the bound it had */
+    double worst_bound;
     int n_run, n_unsupported;
     char reason[OCH_ERR_MESSAGE_BYTES]; /* of the last UNSUPPORTED */
 } rig;
@@ -77,21 +99,64 @@ static inline void rig_ok(och_status st, const och_err *err, const char *what) {
     if (st != OCH_OK) fail_msg("%s: %s: %s", what, och_status_name(st), err->message);
 }
 
-/* Where skips are written (a test's own output is silenced). */
+/* Where notes are written (a test's own output is silenced). */
 static FILE *rig_notes;
 
+static inline void rig_vnote(const char *kind, const char *fmt, va_list args) {
+    fprintf(rig_notes, "             %s", kind);
+    vfprintf(rig_notes, fmt, args);
+    fprintf(rig_notes, "\n");
+    fflush(rig_notes);
+}
+static inline void rig_note(const char *fmt, ...) OCH_PRINTF(1, 2);
+static inline void rig_note(const char *fmt, ...) {
+    va_list args;
+    va_start(args, fmt);
+    rig_vnote("", fmt, args);
+    va_end(args);
+}
 static inline void rig_skips(const char *fmt, ...) OCH_PRINTF(1, 2);
 static inline void rig_skips(const char *fmt, ...) {
     va_list args;
     va_start(args, fmt);
-    fprintf(rig_notes, "             skip, unsupported: ");
-    vfprintf(rig_notes, fmt, args);
-    fprintf(rig_notes, "\n");
-    fflush(rig_notes);
+    rig_vnote("skip, unsupported: ", fmt, args);
     va_end(args);
 }
 
-/* Skips the test (with the reason) where this machine does not reach the instruction set asked for. */
+/* The registered providers, then those of the tests alone (op_emulated.h). */
+static const och_op_provider emulated_providers[OCH_OP_COUNT_];
+static inline int rig_provider_count(void) { return och_op_provider_count() + OCH_OP_COUNT_; }
+static inline const och_op_provider *rig_provider_at(int i) {
+    int n = och_op_provider_count();
+    return i < n ? och_op_provider_at(i) : &emulated_providers[i - n];
+}
+
+static inline bool rig_serves(const och_op_provider *p, const subject *who, const char *backend) {
+    return strcmp(p->name, who->provider) == 0 && (strcmp(p->backend, "*") == 0 || strcmp(p->backend, backend) == 0);
+}
+
+static inline bool rig_provider_exists(const subject *who) {
+    for (int i = 0; i < rig_provider_count(); i++)
+        if (strcmp(rig_provider_at(i)->name, who->provider) == 0) return true;
+    return false;
+}
+
+/* Opens the device; false when its kind of device is not built. */
+static inline bool rig_open_device(const char *name, int n_threads, och_device **out_device) {
+    och_err err;
+    och_err_clear(&err);
+    och_dev_options options = {.n_threads = n_threads};
+    och_status st = och_device_open(name, &options, out_device, &err);
+    if (st == OCH_NOTFOUND) {
+        rig_skips("%s", err.message);
+        return false;
+    }
+    rig_ok(st, &err, "open the device");
+    return true;
+}
+
+/* Skips the test (with the reason) where this machine does not reach the instruction set asked for, and where devices of
+ * that kind are not built. */
 static inline void rig_open(rig *r, const subject *who, int n_threads) {
     memset(r, 0, sizeof *r);
     r->who = who;
@@ -99,19 +164,24 @@ static inline void rig_open(rig *r, const subject *who, int n_threads) {
     och_err_clear(&err);
     if (who->isa) setenv("OCHRE_CPU_ISA", who->isa, 1);
     else unsetenv("OCHRE_CPU_ISA");
-    och_dev_options options = {.n_threads = n_threads};
-    rig_ok(och_device_open("cpu", &options, &r->dev, &err), &err, "open cpu");
+    if (!rig_open_device(who->device, n_threads, &r->dev)) skip();
     if (who->isa && strcmp(och_cpu_isa_name(och_cpu_device_isa(r->dev)), who->isa) != 0) {
         rig_skips("this machine reaches %s, not %s", och_cpu_isa_name(och_cpu_device_isa(r->dev)), who->isa);
         och_device_release(r->dev);
         skip();
     }
     rig_ok(r->dev->vtable->queue_create(r->dev, &r->queue, &err), &err, "create a queue");
+    if (is_cpu(who)) return;
+    assert_true(rig_open_device("cpu", 1, &r->cpu));
+    rig_ok(r->cpu->vtable->queue_create(r->cpu, &r->cpu_queue, &err), &err, "create a queue");
 }
 
 static inline void rig_reset(rig *r) {
-    for (int i = 0; i < r->n_bufs; i++) och_buf_free(&r->bufs[i]);
-    r->n_bufs = 0;
+    for (int i = 0; i < r->n_mem; i++) {
+        och_buf_free(&r->mem[i].buf);
+        och_free(r->mem[i].mirror);
+    }
+    r->n_mem = 0;
 }
 
 /* Says what was not run and why; a test that could run nothing is a skip. */
@@ -119,30 +189,55 @@ static inline void rig_close(rig *r) {
     rig_reset(r);
     r->dev->vtable->queue_destroy(r->queue);
     och_device_release(r->dev);
+    if (r->cpu) {
+        r->cpu->vtable->queue_destroy(r->cpu_queue);
+        och_device_release(r->cpu);
+        if (r->worst_nmse > 0.0)
+            rig_note("worst normalised mean square error against the reference: %.2e, bound %.0e", r->worst_nmse,
+                     r->worst_bound);
+    }
     if (r->n_unsupported)
         rig_skips("%d of %d calls, the last: %s", r->n_unsupported, r->n_unsupported + r->n_run, r->reason);
     if (r->n_unsupported && !r->n_run) skip();
 }
 
-static inline och_buf *rig_buf(rig *r, uint64_t size_bytes) {
-    assert_true(r->n_bufs < RIG_MAX_BUFS);
+static inline void *rig_host(const rig_mem *m) { return m->mirror ? m->mirror : m->buf.host; }
+
+/* The memory that a host pointer of a tensor lies in. */
+static inline rig_mem *rig_find(rig *r, const void *host) {
+    for (int i = 0; i < r->n_mem; i++) {
+        uintptr_t first = (uintptr_t)rig_host(&r->mem[i]), at = (uintptr_t)host;
+        if (at >= first && at - first < r->mem[i].buf.size_bytes) return &r->mem[i];
+    }
+    return NULL;
+}
+
+static inline rig_mem *rig_buf(rig *r, uint64_t size_bytes) {
+    assert_true(r->n_mem < RIG_MAX_BUFS);
     och_err err;
     och_err_clear(&err);
-    och_buf *b = &r->bufs[r->n_bufs];
-    rig_ok(och_buf_alloc(r->dev, size_bytes ? size_bytes : 1, OCH_MEM_DEVICE, b, &err), &err, "allocate");
-    r->n_bufs++;
-    assert_non_null(b->host);
-    memset(b->host, RIG_FILL, size_bytes ? size_bytes : 1);
-    return b;
+    rig_mem *m = &r->mem[r->n_mem];
+    memset(m, 0, sizeof *m);
+    m->native.dtype = OCH_DTYPE_NONE;
+    size_t size = size_bytes ? (size_t)size_bytes : 1;
+    rig_ok(och_buf_alloc(r->dev, size, OCH_MEM_DEVICE, &m->buf, &err), &err, "allocate");
+    r->n_mem++;
+    assert_int_equal(m->buf.host != NULL, r->dev->vtable->unified_memory(r->dev));
+    if (!m->buf.host) {
+        m->mirror = och_malloc_array(size, 1);
+        assert_non_null(m->mirror);
+    }
+    memset(rig_host(m), RIG_FILL, size);
+    return m;
 }
 
 /* pad_bytes lie between rows and must survive every op. */
 static inline och_tensor rig_tensor(rig *r, och_dtype dtype, int64_t rows, int64_t cols, uint64_t pad_bytes) {
     uint64_t row;
     assert_true(och_dtype_row_bytes(dtype, (uint64_t)cols, &row));
-    och_buf *b = rig_buf(r, (row + pad_bytes) * (uint64_t)rows);
-    return (och_tensor){.dtype = dtype, .rows = rows, .cols = cols, .row_bytes = row + pad_bytes, .addr = b->addr,
-                        .host = b->host};
+    rig_mem *m = rig_buf(r, (row + pad_bytes) * (uint64_t)rows);
+    return (och_tensor){.dtype = dtype, .rows = rows, .cols = cols, .row_bytes = row + pad_bytes, .addr = m->buf.addr,
+                        .host = rig_host(m)};
 }
 
 static inline float *rig_row(const och_tensor *t, int64_t row) {
@@ -198,113 +293,6 @@ static inline void rig_check_padding(const och_tensor *t) {
         for (uint64_t j = row; j < t->row_bytes; j++)
             if (((const uint8_t *)t->host)[(uint64_t)i * t->row_bytes + j] != RIG_FILL)
                 fail_msg("row %lld: the padding at byte %llu was written", (long long)i, (unsigned long long)j);
-}
-
-/* ---- calls ---- */
-
-static inline och_op_call rig_call(och_op_id op) {
-    och_op_call c;
-    memset(&c, 0, sizeof c);
-    c.op = op;
-    for (int i = 0; i < OCH_OP_MAX_IN; i++) c.in[i].dtype = OCH_DTYPE_NONE;
-    for (int i = 0; i < OCH_OP_MAX_OUT; i++) c.out[i].dtype = OCH_DTYPE_NONE;
-    return c;
-}
-
-static inline const och_op_provider *rig_provider(const rig *r, och_op_id op) {
-    for (int i = 0; i < och_op_provider_count(); i++) {
-        const och_op_provider *p = och_op_provider_at(i);
-        if (p->op == op && strcmp(p->name, r->who->provider) == 0 &&
-            (strcmp(p->backend, "*") == 0 || strcmp(p->backend, r->dev->info.backend) == 0))
-            return p;
-    }
-    return NULL;
-}
-
-/* Gives a LINEAR call's weights the layout that the provider wants, packing in two pieces where there is room for two. */
-static inline void rig_pack(rig *r, const och_op_provider *p, och_op_call *c) {
-    if (!p->weight_layout) return;
-    for (int i = 0; i < c->attr.linear.n_weights; i++) {
-        och_tensor *w = &c->in[OCH_LINEAR_W0 + i];
-        uint64_t n_bytes = 0;
-        och_layout layout = p->weight_layout(r->dev, w->dtype, w->rows, w->cols, &n_bytes);
-        if (layout == OCH_LAYOUT_NATIVE) continue;
-        och_buf *b = rig_buf(r, n_bytes);
-        int64_t mid = w->rows > 64 ? (w->rows / 2 + 63) / 64 * 64 : 0;
-        if (mid) p->weight_pack(w->dtype, w->rows, w->cols, w->host, b->host, mid, w->rows);
-        p->weight_pack(w->dtype, w->rows, w->cols, w->host, b->host, 0, mid ? mid : w->rows);
-        w->layout = layout;
-        w->addr = b->addr;
-        w->host = b->host;
-        w->row_bytes = 0;
-    }
-}
-
-/* Runs the call by the subject's provider. Scratch is exactly as large as asked for and full of NaN. OCH_UNSUPPORTED is
- * counted with its reason. */
-static inline och_status rig_run(rig *r, och_op_call *c, bool invariant, och_err *err) {
-    och_err_clear(err);
-    const och_op_provider *p = rig_provider(r, c->op);
-    if (!p) {
-        r->n_unsupported++;
-        snprintf(r->reason, sizeof r->reason, "provider %s has no %s", r->who->provider, och_op_name(c->op));
-        return OCH_UNSUPPORTED;
-    }
-    och_status st = och_op_check(c, err);
-    if (st != OCH_OK) return st;
-    if (c->op == OCH_OP_LINEAR) rig_pack(r, p, c);
-    st = p->supports(r->dev, c, err);
-    if (st != OCH_OK) {
-        if (st != OCH_UNSUPPORTED) fail_msg("supports: %s: %s", och_status_name(st), err->message);
-        r->n_unsupported++;
-        snprintf(r->reason, sizeof r->reason, "%s", err->message);
-        return st;
-    }
-    uint64_t n_bytes = p->scratch_bytes ? p->scratch_bytes(r->dev, c) : 0;
-    och_buf scratch = {0};
-    if (n_bytes) {
-        rig_ok(och_buf_alloc(r->dev, n_bytes, OCH_MEM_DEVICE, &scratch, err), err, "allocate scratch");
-        memset(scratch.host, 0xFF, n_bytes);
-    }
-    och_op_ctx ctx = {.queue = r->queue, .scratch = scratch.host, .scratch_addr = scratch.addr, .scratch_bytes = n_bytes,
-                      .batch_invariant = invariant, .reference_asked = true};
-    st = och_op_run(&ctx, p, c, err);
-    if (st == OCH_OK) st = r->dev->vtable->synchronise(r->queue, err);
-    och_buf_free(&scratch);
-    r->n_run++;
-    if (st == OCH_OK)
-        for (int i = 0; i < OCH_OP_MAX_OUT; i++) rig_check_padding(&c->out[i]);
-    return st;
-}
-
-/* True when it ran; false when it is unsupported; any other outcome fails the test. */
-static inline bool rig_ran(rig *r, och_op_call *c, bool invariant, const char *what) {
-    och_err err;
-    och_status st = rig_run(r, c, invariant, &err);
-    if (st != OCH_OK && st != OCH_UNSUPPORTED) fail_msg("%s: %s: %s", what, och_status_name(st), err.message);
-    return st == OCH_OK;
-}
-
-/* ---- comparisons ---- */
-
-static inline void rig_near(double found, double expected, double tolerance, const char *what, int64_t row, int64_t col) {
-    if (!(fabs(found - expected) <= tolerance))
-        fail_msg("%s: [%lld, %lld]: expected %.9g within %.3g, found %.9g", what, (long long)row, (long long)col, expected,
-                 tolerance, found);
-}
-static inline void rig_near_all(const och_tensor *y, const float *expected, double tolerance, const char *what) {
-    for (int64_t i = 0; i < y->rows; i++)
-        for (int64_t j = 0; j < y->cols; j++)
-            rig_near(rig_row(y, i)[j], expected[i * y->cols + j], tolerance, what, i, j);
-}
-/* Row a of x and row b of y hold the same bytes. */
-static inline void rig_same_row(const och_tensor *x, int64_t a, const och_tensor *y, int64_t b, const char *what) {
-    assert_int_equal(x->cols, y->cols);
-    if (memcmp(rig_row(x, a), rig_row(y, b), (size_t)x->cols * sizeof(float)) == 0) return;
-    for (int64_t j = 0; j < x->cols; j++)
-        if (memcmp(rig_row(x, a) + j, rig_row(y, b) + j, sizeof(float)) != 0)
-            fail_msg("%s: row %lld as row %lld, column %lld: expected the same bytes, found %.9g and %.9g", what,
-                     (long long)a, (long long)b, (long long)j, (double)rig_row(x, a)[j], (double)rig_row(y, b)[j]);
 }
 
 #endif
