@@ -357,7 +357,7 @@ static sim_bound bind_flat(sim_binder *b, const sim_inst *inst, const sim_mem_ro
     }
     if (inst->format == SIM_GLOBAL && !to_lds && sim_mem_has(&inst->addr)) {
         const sim_mem_fast *fast = sim_mem_fast_host();
-        sim_uop_fn *fn = row->op == SIM_MO_LOAD ? fast->global_load[row->data]
+        sim_uop_fn *fn = row->op == SIM_MO_LOAD ? fast->global_load[row->data][sim_bind_lanes(b) == 64]
                          : row->op == SIM_MO_STORE ? fast->global_store[row->data] : NULL;
         if (fn) u->fn = fn;
     }

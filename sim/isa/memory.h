@@ -146,7 +146,7 @@ sim_uop_fn sim_mem_global_slow, sim_lds_slow, sim_lds_slow2;
 
 /* Fast handlers of one host level, by sim_mem_data; NULL: none. The 2addr forms of DS: dwords and pairs of them. */
 typedef struct sim_mem_fast {
-    sim_uop_fn *global_load[SIM_MD_N], *global_store[SIM_MD_N];
+    sim_uop_fn *global_load[SIM_MD_N][2], *global_store[SIM_MD_N]; /* loads: for wave32 and wave64 */
     sim_uop_fn *lds_load[SIM_MD_N], *lds_store[SIM_MD_N];
     sim_uop_fn *lds_load2[SIM_MD_N], *lds_store2[SIM_MD_N];
     sim_uop_fn *bpermute; /* DS_BPERMUTE_B32 and its like */

@@ -362,13 +362,15 @@ static inline void store_any(const window *n, const uint32_t *s, unsigned data, 
 static inline bool one_run(const uint32_t *v, const uint32_t *h, uint32_t step, unsigned lanes) {
 #if defined(__AVX512F__)
     const __m512i iota = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    __m512i at = _mm512_add_epi32(_mm512_mullo_epi32(iota, _mm512_set1_epi32((int)step)), _mm512_set1_epi32((int)v[0]));
+    const __m512i steps = _mm512_mullo_epi32(iota, _mm512_set1_epi32((int)step)), next = _mm512_set1_epi32((int)(16 * step));
+    __m512i at = _mm512_add_epi32(steps, _mm512_set1_epi32((int)v[0]));
     const __m512i top = _mm512_set1_epi32((int)(h ? h[0] : 0));
-    __m512i out = _mm512_setzero_si512();
-    for (unsigned i = 0; i < lanes; i += 16) {
-        out = _mm512_or_si512(out, _mm512_xor_si512(at, _mm512_loadu_si512(v + i)));
-        if (h) out = _mm512_or_si512(out, _mm512_xor_si512(top, _mm512_loadu_si512(h + i)));
-        at = _mm512_add_epi32(at, _mm512_set1_epi32((int)(16 * step)));
+    __m512i out = _mm512_xor_si512(at, _mm512_loadu_si512(v));
+    for (unsigned i = 0;; i += 16) { /* a | (b ^ c) in one operation */
+        if (i) out = _mm512_ternarylogic_epi32(out, at, _mm512_loadu_si512(v + i), 0xf6);
+        if (h) out = _mm512_ternarylogic_epi32(out, top, _mm512_loadu_si512(h + i), 0xf6);
+        if (i + 16 == lanes) break;
+        at = _mm512_add_epi32(at, next);
     }
     return _mm512_test_epi32_mask(out, out) == 0;
 #else
@@ -377,37 +379,38 @@ static inline bool one_run(const uint32_t *v, const uint32_t *h, uint32_t step, 
 }
 
 /* GLOBAL: where lane 0 is, if every lane is active, they follow one another, and all lie in the range found last. */
-static inline uint8_t *global_run(sim_wave *w, const sim_uop *u, uint32_t bytes, unsigned lanes, bool store) {
-    const sim_range *c = sim_mem_cache(w, u); /* first: it calls, and nothing need be kept over it yet */
+static inline __attribute__((always_inline)) const uint8_t *global_run(sim_wave *w, const sim_uop *u, uint32_t bytes,
+                                                                       unsigned lanes) {
+    const sim_range *c = sim_worker_range(w, u->index);
+    if (c->serial != sim_space_generation(sim_wave_space(w))) return NULL;
     if ((w->s[SIM_S_EXEC_LO] & (lanes == 64 ? w->s[SIM_S_EXEC_HI] : ~0u)) != ~0u) return NULL;
     const uint32_t *v = SIM_ROW(w, u->s[0]);
     const uint32_t total = bytes * lanes;
     uint64_t at = (uint64_t)(int64_t)(int32_t)u->imm + v[0];
     if (v[0] > UINT32_MAX - total) return NULL;
     if (u->s[1] != SIM_S_NULL) {
-        if (!one_run(v, NULL, bytes, lanes)) return NULL;
-        at += sim_sread64(w, u->s[1]);
+        if (u->s[1] >= 127 || !one_run(v, NULL, bytes, lanes)) return NULL;
+        at += (uint64_t)w->s[u->s[1]] | (uint64_t)w->s[u->s[1] + 1] << 32;
     } else {
         if (!one_run(v, v + lanes, bytes, lanes)) return NULL;
         at += (uint64_t)v[lanes] << 32;
     }
-    if (at < c->lo || at >= c->hi || total > c->hi - at || (store && c->read_only)) return NULL;
-    return (uint8_t *)(uintptr_t)(at + (uint64_t)c->delta);
+    if (at < c->lo || at >= c->hi || total > c->hi - at) return NULL;
+    return (const uint8_t *)(uintptr_t)(at + (uint64_t)c->delta);
 }
 
-/* A handler has a body for each wave size, so that loops over lanes have a constant length. */
-#define LOADS(data)                                                                                                            \
-    static const sim_uop *CAT(global_load_, data)(sim_wave * w, const sim_uop *u) {                                            \
+/* A handler has a body for each wave size, so that loops over lanes have a constant length; what is no run is another
+ * function's, so that a run needs no stack. */
+#define LOAD_RUN(data, lanes)                                                                                                  \
+    static const sim_uop *CAT(global_load##lanes##_, data)(sim_wave * w, const sim_uop *u) {                                   \
         const unsigned dwords = sim_mem_bytes[data] / 4;                                                                       \
-        if (can_run(dwords)) {                                                                                                 \
-            const uint8_t *p =                                                                                                 \
-                w->lanes == 32 ? global_run(w, u, 4 * dwords, 32, false) : global_run(w, u, 4 * dwords, 64, false);            \
-            if (__builtin_expect(p != NULL, 1)) {                                                                              \
-                if (w->lanes == 32) load_run(p, SIM_ROW(w, u->d), dwords, 32, true);                                           \
-                else load_run(p, SIM_ROW(w, u->d), dwords, 64, true);                                                          \
-                return u + 1;                                                                                                  \
-            }                                                                                                                  \
-        }                                                                                                                      \
+        const uint8_t *p = can_run(dwords) ? global_run(w, u, 4 * dwords, lanes) : NULL;                                       \
+        if (__builtin_expect(!p, 0)) return CAT(global_load_any_, data)(w, u);                                                 \
+        load_run(p, SIM_ROW(w, u->d), dwords, lanes, true);                                                                    \
+        return u + 1;                                                                                                          \
+    }
+#define LOADS(data)                                                                                                            \
+    static __attribute__((noinline)) const sim_uop *CAT(global_load_any_, data)(sim_wave * w, const sim_uop *u) {              \
         uint64_t mask = sim_mem_exec(w);                                                                                       \
         window n;                                                                                                              \
         if (!mask) return u + 1;                                                                                               \
@@ -416,6 +419,7 @@ static inline uint8_t *global_run(sim_wave *w, const sim_uop *u, uint32_t bytes,
         else load_any(&n, SIM_ROW(w, u->d), data, mask, 64, true);                                                             \
         return u + 1;                                                                                                          \
     }                                                                                                                          \
+    LOAD_RUN(data, 32) LOAD_RUN(data, 64)                                                                                      \
     static const sim_uop *CAT(lds_load_, data)(sim_wave * w, const sim_uop *u) {                                               \
         uint64_t mask = sim_mem_exec(w);                                                                                       \
         window n;                                                                                                              \
@@ -533,7 +537,7 @@ ALL_STORES(STORES)
 ALL_PAIRS(PAIRS)
 
 const sim_mem_fast CAT(sim_mem_fast_, LEVEL) = {
-#define X(data) .global_load[data] = global_load_##data, .lds_load[data] = lds_load_##data,
+#define X(data) .global_load[data] = {global_load32_##data, global_load64_##data}, .lds_load[data] = lds_load_##data,
     ALL_LOADS(X)
 #undef X
 #define X(data) .global_store[data] = global_store_##data, .lds_store[data] = lds_store_##data,

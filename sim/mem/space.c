@@ -48,9 +48,9 @@ typedef struct slot {
 } slot;
 
 struct sim_space {
+    sim_space_head head;  /* first; every access of a kernel reads it */
     pthread_mutex_t lock; /* of everything but `list`, `generation` and the readers' counters */
     _Atomic(sim_list *) list;
-    _Atomic uint64_t generation;
     _Atomic unsigned parity;
     slot readers[2][N_SLOTS];
     sim_list *retired;
@@ -113,7 +113,7 @@ static void reclaim(sim_space *s) {
 static void publish(sim_space *s, sim_list *list) {
     sim_list *old = atomic_load(&s->list);
     atomic_store(&s->list, list);
-    atomic_fetch_add(&s->generation, 1);
+    atomic_fetch_add(&s->head.generation, 1);
     if (!old) return;
     old->next_retired = s->retired;
     s->retired = old;
@@ -140,7 +140,7 @@ och_status sim_space_create(sim_space **out_space, och_err *err) {
     memset(s, 0, sizeof *s);
     /* No two spaces of a process share a generation: a worker's ranges of one that was where this one is now are stale. */
     static _Atomic uint64_t n_spaces;
-    atomic_store(&s->generation, atomic_fetch_add(&n_spaces, 1) << 40);
+    atomic_store(&s->head.generation, atomic_fetch_add(&n_spaces, 1) << 40);
     void *base = MAP_FAILED, *view = MAP_FAILED;
     uint64_t bytes = 0;
     sim_list *list = sim_list_empty();
@@ -425,10 +425,6 @@ bool sim_space_owns(const sim_space *s, uint64_t addr, uint64_t size_bytes) {
     uint64_t end;
     if (!size_bytes || !och_u64_add(addr, size_bytes, &end)) return ours(s, addr);
     return addr < s->base + s->reserve_bytes && end > s->base;
-}
-
-uint64_t sim_space_generation(const sim_space *s) {
-    return atomic_load_explicit(&((sim_space *)s)->generation, memory_order_acquire);
 }
 
 void *sim_space_host(const sim_space *s, uint64_t addr, uint64_t size_bytes) {

@@ -11,6 +11,7 @@
 
 #include "base/status.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -66,7 +67,10 @@ bool sim_space_find(const sim_space *space, uint64_t addr, sim_range *out);
  * host's own. */
 bool sim_space_owns(const sim_space *space, uint64_t addr, uint64_t size_bytes);
 /* Rises with every alloc and free. A cached range is good while it has not changed. */
-uint64_t sim_space_generation(const sim_space *space);
+typedef struct sim_space_head { _Atomic uint64_t generation; } sim_space_head; /* what a space begins with */
+static inline uint64_t sim_space_generation(const sim_space *space) {
+    return atomic_load_explicit(&((sim_space_head *)(uintptr_t)space)->generation, memory_order_acquire);
+}
 /* Host pointer to [addr, addr + size) if it lies in one live range, else NULL. For copies and loaders. */
 void *sim_space_host(const sim_space *space, uint64_t addr, uint64_t size_bytes);
 /* Calls fn for every live range until it returns false. */
