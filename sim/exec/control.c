@@ -254,6 +254,86 @@ const sim_uop *sim_control_off_end(sim_wave *w, const sim_uop *u) {
     return sim_wave_fault(w, u, SIM_FAULT_PC, -1, 0, 0, false, "execution ran past the end of the code");
 }
 
+/* Ends of loops that compilers make again and again, run at once. Who watches is to see one instruction at a time. */
+static const sim_uop *alone(sim_wave *w, const sim_uop *u) {
+    sim_uop_fn *fn;
+    memcpy(&fn, &u->core, sizeof fn);
+    return fn(w, u);
+}
+#define FUSED_ALONE(w, u)                                                                                                      \
+    if (__builtin_expect((w)->worker->n_observers, 0)) return alone(w, u)
+
+/* Lanes leave one by one: S_OR (those that left), S_AND_NOT1 EXEC, S_CBRANCH_EXECNZ. */
+static const sim_uop *fused_leave32(sim_wave *w, const sim_uop *u) {
+    FUSED_ALONE(w, u);
+    const uint32_t left = w->s[u->s[0]] | w->s[u->s[1]], rest = w->s[SIM_S_EXEC_LO] & ~left;
+    w->s[u->d] = left;
+    w->s[SIM_S_EXEC_LO] = rest;
+    w->scc = rest != 0;
+    return rest ? jump(w, u + 2, u[2].target) : u + 3;
+}
+static const sim_uop *fused_leave64(sim_wave *w, const sim_uop *u) {
+    FUSED_ALONE(w, u);
+    const uint32_t lo = w->s[u->s[0]] | w->s[u->s[1]], hi = w->s[u->s[0] + 1] | w->s[u->s[1] + 1];
+    const uint32_t rest_lo = w->s[SIM_S_EXEC_LO] & ~lo, rest_hi = w->s[SIM_S_EXEC_HI] & ~hi;
+    w->s[u->d] = lo;
+    w->s[u->d + 1] = hi;
+    w->s[SIM_S_EXEC_LO] = rest_lo;
+    w->s[SIM_S_EXEC_HI] = rest_hi;
+    w->scc = (rest_lo | rest_hi) != 0;
+    return rest_lo | rest_hi ? jump(w, u + 2, u[2].target) : u + 3;
+}
+
+/* S_CMP, then S_CBRANCH_SCC0 or SCC1. */
+static inline uint32_t plain_src(const sim_wave *w, const sim_uop *u, int i) {
+    return u->sk[i] == SIM_SRC_CONST ? u->s[i] : w->s[u->s[i]];
+}
+#define FUSED_COMPARES(X)                                                                                                      \
+    X(EQ_I32, int32_t, ==) X(LG_I32, int32_t, !=) X(GT_I32, int32_t, >) X(GE_I32, int32_t, >=) X(LT_I32, int32_t, <)           \
+    X(LE_I32, int32_t, <=) X(EQ_U32, uint32_t, ==) X(LG_U32, uint32_t, !=) X(GT_U32, uint32_t, >) X(GE_U32, uint32_t, >=)      \
+    X(LT_U32, uint32_t, <) X(LE_U32, uint32_t, <=)
+#define X(name, type, op)                                                                                                      \
+    static const sim_uop *fused_##name##_scc0(sim_wave *w, const sim_uop *u) {                                                 \
+        FUSED_ALONE(w, u);                                                                                                     \
+        w->scc = (type)plain_src(w, u, 0) op(type) plain_src(w, u, 1);                                                         \
+        return w->scc ? u + 2 : jump(w, u + 1, u[1].target);                                                                   \
+    }                                                                                                                          \
+    static const sim_uop *fused_##name##_scc1(sim_wave *w, const sim_uop *u) {                                                 \
+        FUSED_ALONE(w, u);                                                                                                     \
+        w->scc = (type)plain_src(w, u, 0) op(type) plain_src(w, u, 1);                                                         \
+        return w->scc ? jump(w, u + 1, u[1].target) : u + 2;                                                                   \
+    }
+FUSED_COMPARES(X)
+#undef X
+static const struct {
+    const char *name;
+    sim_uop_fn *scc0, *scc1;
+} compares[] = {
+#define X(name, type, op) {"S_CMP_" #name, fused_##name##_scc0, fused_##name##_scc1},
+    FUSED_COMPARES(X)
+#undef X
+};
+
+static bool means(const sim_uop *u, const char *name) { /* links bear the name of the instruction before them */
+    return u->inst && u->fn != sim_control_jump && u->fn != sim_control_off_end && !strcmp(u->inst->meaning, name);
+}
+static bool is_pair_of(const sim_uop *u, int i, uint32_t n) { return u->sk[i] == SIM_SRC_SCALAR && u->s[i] + n <= 128; }
+
+sim_uop_fn *sim_control_fused(const sim_uop *u, unsigned lanes) {
+    const bool wide = lanes == 64;
+    const uint32_t n = wide ? 2 : 1;
+    if (means(u, wide ? "S_OR_B64" : "S_OR_B32") && u[2].fn == h_cbranch_execnz &&
+        (means(u + 1, wide ? "S_AND_NOT1_B64" : "S_AND_NOT1_B32") || means(u + 1, wide ? "S_ANDN2_B64" : "S_ANDN2_B32")) &&
+        is_pair_of(u, 0, n) && is_pair_of(u, 1, n) && u->d + n <= SIM_S_VCC_HI + 1u && u[1].d == SIM_S_EXEC_LO &&
+        u[1].sk[0] == SIM_SRC_SCALAR && u[1].s[0] == SIM_S_EXEC_LO && u[1].sk[1] == SIM_SRC_SCALAR && u[1].s[1] == u->d)
+        return wide ? fused_leave64 : fused_leave32;
+    if ((u[1].fn == h_cbranch_scc0 || u[1].fn == h_cbranch_scc1) &&
+        (u->sk[0] == SIM_SRC_CONST || u->sk[0] == SIM_SRC_SCALAR) && (u->sk[1] == SIM_SRC_CONST || u->sk[1] == SIM_SRC_SCALAR))
+        for (size_t i = 0; i < sizeof compares / sizeof *compares; i++)
+            if (means(u, compares[i].name)) return u[1].fn == h_cbranch_scc0 ? compares[i].scc0 : compares[i].scc1;
+    return NULL;
+}
+
 static const struct {
     const char *name;
     sim_uop_fn *fn;

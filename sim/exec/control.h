@@ -16,4 +16,8 @@ const sim_uop *sim_control_jump(sim_wave *w, const sim_uop *u);
 const sim_uop *sim_control_off_end(sim_wave *w, const sim_uop *u);
 const sim_uop *sim_control_indexed(sim_wave *w, const sim_uop *u);
 
+/* A handler for u and the one or two uops after it, which end a loop: it returns what runs after the last of them. NULL:
+ * none. u->core is then to hold u's own handler. The others stay as they are, for those who jump to them. */
+sim_uop_fn *sim_control_fused(const sim_uop *u, unsigned lanes);
+
 #endif

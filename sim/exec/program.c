@@ -9,6 +9,7 @@
 #include "exec/binder.h"
 #include "exec/control.h"
 #include "exec/observer.h"
+#include "isa/valu.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -437,6 +438,13 @@ static och_status layout(builder *b) {
         if (u->target <= u && u - u->target < SPIN_UOPS)
             for (const sim_uop *t = u->target; t < u; t++)
                 if (t->inst && waits_on_memory(t->inst)) u->flags |= SIM_UOP_SPIN;
+    }
+    /* The last one is no instruction's, and the array is longer than it by a zeroed one at least. */
+    for (size_t i = 0; i + 1 < n_uops; i++) {
+        sim_uop *u = &p->uops[i];
+        sim_uop_fn *pair = sim_valu_fused(u, p->lanes), *end = pair ? NULL : sim_control_fused(u, p->lanes);
+        if (end) memcpy(&u->core, &u->fn, sizeof u->core);
+        if (pair || end) u->fn = pair ? pair : end;
     }
     return OCH_OK;
 }

@@ -215,6 +215,21 @@ static const sim_uop *mov_gfx9(sim_wave *w, const sim_uop *u) {
     return (u->sk[0] < SIM_SRC_SCALAR ? code->hot[w->lanes == 64] : code->hot_altered)(w, u);
 }
 
+sim_uop_fn *sim_valu_fused(const sim_uop *u, unsigned lanes) {
+#if defined __x86_64__
+    if (sim_host_level() < 2) return NULL;
+    const int wide = lanes == 64, low = sim_vrow_find("V_ADD_CO_U32"), high = sim_vrow_find("V_ADD_CO_CI_U32");
+    const sim_uop *t = u + 1;
+    /* Carries in EXEC would change what the second one writes. */
+    if (u->fn == sim_vcode_at(low)->hot[wide] && t->fn == sim_vcode_at(high)->hot[wide] && t->s[2] == u->imm &&
+        u->imm <= SIM_S_VCC_LO)
+        return sim_vadd64_avx512[wide];
+#else
+    (void)u, (void)lanes;
+#endif
+    return NULL;
+}
+
 sim_bound sim_bind_valu(sim_binder *b, const sim_inst *inst, sim_uop *u) {
     switch (inst->format) {
     case SIM_VOP1: case SIM_VOP2: case SIM_VOPC: case SIM_VOP3: case SIM_VOP3SD: case SIM_VOP3P: break;

@@ -83,6 +83,7 @@ extern const sim_vcode sim_vcode_generic[];
 #if defined __x86_64__
 extern const sim_vcode sim_vcode_avx2[];
 extern const sim_vcode sim_vcode_avx512[];
+extern sim_uop_fn *const sim_vadd64_avx512[2]; /* for wave32 and wave64: see sim_valu_fused */
 #endif
 
 /* The row of a name or alias: an index, or -1. */
@@ -117,6 +118,10 @@ enum {
 static inline const sim_vrow *sim_uop_vrow(const sim_uop *u) {
     return ((const sim_vcode *)u->core)->row;
 }
+
+/* A handler that does u's work and that of the uop after it, and returns u + 2; NULL: none. The second stays as it is, for
+ * those who jump to it. */
+sim_uop_fn *sim_valu_fused(const sim_uop *u, unsigned lanes);
 
 /* Handlers. plain: no modifier, any EXEC. general: modifiers, DPP, SDWA, halves, omod, clamp. */
 const sim_uop *sim_valu_plain(sim_wave *w, const sim_uop *u);

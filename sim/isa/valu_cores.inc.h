@@ -359,3 +359,9 @@ enum {
 const sim_vcode CODE_TABLE(SIM_LEVEL)[] = {
 #include "isa/valu_rows.def"
 };
+
+#if defined __AVX512F__
+static const sim_uop *add64_32(sim_wave *w, const sim_uop *u) { return hot_add64(w, u, 32, hot32_V_ADD_CO_U32); }
+static const sim_uop *add64_64(sim_wave *w, const sim_uop *u) { return hot_add64(w, u, 64, hot64_V_ADD_CO_U32); }
+sim_uop_fn *const sim_vadd64_avx512[2] = {add64_32, add64_64};
+#endif

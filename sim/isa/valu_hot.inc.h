@@ -206,6 +206,35 @@ INLINE const sim_uop *hot_carry(sim_wave *w, const sim_uop *u, const unsigned la
     hot_mask_put(w, u->imm, full ? cout : cout & SIM_EXEC(w), lanes);
     return u + 1;
 }
+
+/* u and the instruction after it, a sum of 64 bits: V_ADD_CO_U32, then V_ADD_CO_CI_U32 with the carries of the first. The
+ * first's lanes are stored before the second's are read. Who watches is to see one at a time. */
+INLINE const sim_uop *hot_add64(sim_wave *w, const sim_uop *u, const unsigned lanes, sim_uop_fn *alone) {
+    const sim_uop *t = u + 1;
+    if (__builtin_expect(w->worker->n_observers, 0)) return alone(w, u);
+    const uint32_t *a = hot_row(w, u, 0), *b = hot_row(w, u, 1), *x = hot_row(w, t, 0), *y = hot_row(w, t, 1);
+    uint32_t *d = hot_dst(w, u), *e = hot_dst(w, t);
+    const bool full = hot_full(w, lanes);
+    const __m512i ones = _mm512_set1_epi32(-1);
+    uint64_t carry = 0, cout = 0;
+    for (unsigned h = 0; h < lanes; h += 16) {
+        const __mmask16 m = full ? 0xffff : (__mmask16)(SIM_EXEC(w) >> h);
+        const __m512i va = _mm512_loadu_si512(a + h), low = _mm512_add_epi32(va, _mm512_loadu_si512(b + h));
+        const __mmask16 k = _mm512_cmplt_epu32_mask(low, va);
+        if (__builtin_expect(full, 1)) _mm512_storeu_si512(d + h, low);
+        else _mm512_mask_storeu_epi32(d + h, m, low);
+        const __m512i vx = _mm512_loadu_si512(x + h), sum = _mm512_add_epi32(vx, _mm512_loadu_si512(y + h));
+        const __mmask16 out = _mm512_cmplt_epu32_mask(sum, vx) | _mm512_mask_cmpeq_epi32_mask(k, sum, ones);
+        const __m512i high = _mm512_mask_sub_epi32(sum, k, sum, ones);
+        if (__builtin_expect(full, 1)) _mm512_storeu_si512(e + h, high);
+        else _mm512_mask_storeu_epi32(e + h, m, high);
+        carry |= (uint64_t)(k & m) << h;
+        cout |= (uint64_t)(out & m) << h;
+    }
+    hot_mask_put(w, u->imm, carry, lanes);
+    hot_mask_put(w, t->imm, cout, lanes);
+    return u + 2;
+}
 #else
 #define HOT_CARRY(id, tc, op, ex) HOT(id, U32, U32, U32, tc, VT(tc) == VT(M) ? SIM_V_CIN | SIM_V_COUT : SIM_V_COUT, ex)
 #endif
