@@ -433,12 +433,70 @@ static void activations(void **s) {
     }
 }
 
+/* ---- what kernels declare ---- */
+
+static uint32_t bytes_of_type(const char *type) {
+    uint32_t count = 1;
+    char name[16];
+    assert_in_range(sscanf(type, "%15[a-z0-9][%u]", name, &count), 1, 2);
+    return count * (uint32_t)strtoul(name + 1 + (name[0] == 'b'), NULL, 10) / 8; /* f16, u8, bf16: bits follow the letters */
+}
+
+/* The planes of kernels/formats.ok, where kernels read them, are those of planes.def: names, order, bytes, what for. */
+static void kernels_declare_the_same(void **s) {
+    (void)s;
+    FILE *f = fopen(OCHRE_SOURCE_DIR "/kernels/formats.ok", "r");
+    assert_non_null(f);
+    char line[512], word[64], type[64], per[64];
+    const char *owner = NULL;
+    och_dtype t = OCH_DTYPE_NONE;
+    int n = 0, n_formats = 0;
+    unsigned unit = 0;
+    bool act = false;
+    for (bool more = true; more;) {
+        more = fgets(line, sizeof line, f) != NULL;
+        char *at;
+        bool format = more && sscanf(line, "format %63s", word) == 1, is_act = more && sscanf(line, "act %63s", word) == 1;
+        if (!more || format || is_act) {
+            if (owner) assert_int_equal(n, act ? 3 : och_planes_count(t));
+            n = 0;
+            owner = NULL;
+            if (format) {
+                t = och_dtype_from_name(word);
+                assert_int_not_equal(och_planes_count(t), 0);
+                owner = och_dtype_name(t);
+                act = false;
+                n_formats++;
+            } else if (is_act && !strcmp(word, "q8_32s")) {
+                owner = "q8_32s";
+                act = true;
+            }
+        }
+        if (!owner || !more) continue;
+        if ((at = strstr(line, "unit ")) && strstr(line, ";") && !strstr(line, "plane")) sscanf(at, "unit %u", &unit);
+        if (sscanf(line, " plane %63[a-z0-9]: %63s per %63[a-z]", word, type, per) != 3) continue;
+        const och_plane *p = act ? och_planes_act_at(n) : och_planes_at(t, n);
+        if (!p) fail_msg("%s: plane %s has no row in planes.def", owner, word);
+        if (strcmp(p->name, word) != 0) fail_msg("%s: expected plane %d to be %s, found %s", owner, n, p->name, word);
+        uint32_t span = !strcmp(per, "unit") ? unit : 256;
+        if (p->bytes != bytes_of_type(type) || p->span != span)
+            fail_msg("%s.%s: expected %u bytes for %u elements, found %s for %u", owner, word, p->bytes, p->span, type, span);
+        n++;
+    }
+    fclose(f);
+    const och_format *all;
+    int n_all = 0;
+    while ((all = och_format_at((size_t)n_all))) n_all++;
+    assert_int_equal(n_formats, n_all);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes_by_hand),          cmocka_unit_test(sizes_of_all),
         cmocka_unit_test(fields_of_k_blocks),     cmocka_unit_test(fields_of_plain_blocks),
         cmocka_unit_test(rows_equal_the_files),   cmocka_unit_test(every_bit_counts),
         cmocka_unit_test(breaches_abort),         cmocka_unit_test(activations),
+        cmocka_unit_test(kernels_declare_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
