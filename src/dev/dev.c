@@ -1,10 +1,12 @@
 #include "dev/dev.h"
 
+#include "base/env.h"
 #include "base/log.h"
 #include "base/strbuf.h"
 
 #include <assert.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 #define OCH_BACKEND(name, table) extern const och_backend table;
@@ -87,19 +89,27 @@ static och_status refuse_name(const char *name, och_status st, const char *why, 
     return st;
 }
 
-static och_status open_checked(const och_backend *b, int index, const och_dev_options *options, och_device **out_device,
-                               och_err *err) {
-    static const och_dev_options defaults;
-    OCH_TRY(b->open(index, options ? options : &defaults, out_device, err));
+/* What a backend opened: its table is complete, and it is what was asked for. */
+static och_status accept(const och_backend *b, int index, och_device **out_device, och_err *err) {
+    och_dev_info *info = &(*out_device)->info;
     och_status st = och_device_check(*out_device, err);
-    if (st == OCH_OK && (strcmp((*out_device)->info.backend, b->name) || (*out_device)->info.index != index))
-        st = och_err_set(err, OCH_INTERNAL, "backend %s: device %d calls itself %s:%d", b->name, index,
-                         (*out_device)->info.backend, (*out_device)->info.index);
+    if (st == OCH_OK && (strcmp(info->backend, b->name) || (index >= 0 && info->index != index)))
+        st = och_err_set(err, OCH_INTERNAL, "backend %s: device %d calls itself %s:%d", b->name, index, info->backend,
+                         info->index);
     if (st != OCH_OK) { /* not released: a table that failed the check may have no destroy */
         *out_device = NULL;
         return st;
     }
+    if (!info->label[0]) snprintf(info->label, sizeof info->label, "%s:%d", info->backend, info->index);
     return OCH_OK;
+}
+
+static const och_dev_options default_options;
+
+static och_status open_checked(const och_backend *b, int index, const och_dev_options *options, och_device **out_device,
+                               och_err *err) {
+    OCH_TRY(b->open(index, options ? options : &default_options, out_device, err));
+    return accept(b, index, out_device, err);
 }
 
 /* What `auto` prefers, best last; negative: never chosen on its own. */
@@ -114,37 +124,61 @@ static int auto_rank(och_dev_kind kind) {
     return -1;
 }
 
-/* The best kind; among equals the one with more usable memory, then the first. A device that does not open is passed
- * over with a message: `auto` must find what works. */
+bool och_dev_preferred(const och_dev_info *a, const och_dev_info *b) {
+    int rank_a = auto_rank(a->kind), rank_b = auto_rank(b->kind);
+    if (rank_a < 0 || rank_a != rank_b) return rank_a > rank_b && rank_a >= 0;
+    /* backends are met in their order: the first one's devices come before all of the next one's */
+    if (strcmp(a->backend, b->backend) != 0) return false;
+    if (a->bandwidth_gbps != b->bandwidth_gbps) return a->bandwidth_gbps > b->bandwidth_gbps;
+    return a->memory_limit_bytes > b->memory_limit_bytes;
+}
+
+/* A device that does not open is passed over with a message: `auto` must find what works. Why there is no GPU is kept for the
+ * one line that tells of falling back to the CPU. */
 static och_status open_auto(const och_dev_options *options, och_device **out_device, och_err *err) {
     och_device *best = NULL;
     och_err first;
+    och_strbuf why_none;
     och_err_clear(&first);
+    och_strbuf_init(&why_none);
     for (int i = 0; i < N_BACKENDS; i++) {
         int n = 0;
         och_err why;
         och_err_clear(&why);
-        if (backends[i]->count(&n, &why) != OCH_OK) continue;
+        if (i == BACKEND_null || i == BACKEND_sim) continue; /* never chosen: not even started */
+        if (backends[i]->count(&n, &why) != OCH_OK)
+            och_strbuf_printf(&why_none, "%s%s", why_none.size ? "; " : "", why.message);
         for (int k = 0; k < n; k++) {
             och_device *d;
             och_err_clear(&why);
             if (open_checked(backends[i], k, options, &d, &why) != OCH_OK) {
                 och_log(OCH_LOG_INFO, "device %s:%d is passed over: %s", backends[i]->name, k, why.message);
+                och_strbuf_printf(&why_none, "%s%s", why_none.size ? "; " : "", why.message);
                 if (first.status == OCH_OK) first = why;
                 continue;
             }
-            int rank = auto_rank(d->info.kind), best_rank = best ? auto_rank(best->info.kind) : -1;
-            bool better = rank > best_rank || (rank >= 0 && rank == best_rank &&
-                                               d->info.memory_limit_bytes > best->info.memory_limit_bytes);
+            bool better = best ? och_dev_preferred(&d->info, &best->info) : auto_rank(d->info.kind) >= 0;
+            if (!better && d->info.kind == OCH_DEV_SIMULATED)
+                och_strbuf_printf(&why_none, "%s%s is simulated", why_none.size ? "; " : "", d->info.label);
             och_device *drop = better ? best : d;
             if (better) best = d;
             och_device_release(drop);
         }
     }
+    och_status st = OCH_OK;
+    bool must = (options && options->require_gpu) || och_env_flag(OCH_ENV_OCHRE_REQUIRE_GPU);
+    const char *text = why_none.failed ? "out of memory" : why_none.size ? och_strbuf_str(&why_none) : "none is there";
+    if (best && auto_rank(best->info.kind) == 0 && must) {
+        st = och_err_set(err, OCH_UNAVAILABLE, "device 'auto': a GPU is required, and there is none: %s", text);
+        och_device_release(best);
+        best = NULL;
+    } else if (best && auto_rank(best->info.kind) == 0)
+        och_log(OCH_LOG_WARN, "no GPU is used, falling back to the CPU: %s", text);
+    else if (!best && first.status != OCH_OK) st = och_err_set(err, first.status, "device 'auto': %s", first.message);
+    else if (!best) st = och_err_set(err, OCH_UNAVAILABLE, "device 'auto': no backend offers a device that computes");
+    och_strbuf_deinit(&why_none);
     *out_device = best;
-    if (best) return OCH_OK;
-    if (first.status != OCH_OK) return och_err_set(err, first.status, "device 'auto': %s", first.message);
-    return och_err_set(err, OCH_UNAVAILABLE, "device 'auto': no backend offers a device that computes");
+    return st;
 }
 
 och_status och_device_open(const char *name, const och_dev_options *options, och_device **out_device, och_err *err) {
@@ -159,8 +193,12 @@ och_status och_device_open(const char *name, const och_dev_options *options, och
         if (name[n_name]) {
             const char *digits = name + n_name + 1;
             size_t n_digits = strspn(digits, "0123456789");
-            if (!n_digits || n_digits > 6 || digits[n_digits])
-                return refuse_name(name, OCH_INVALID, "the index after ':' is not a small whole number", err);
+            bool is_index = n_digits && n_digits <= 6 && !digits[n_digits];
+            if (!is_index && b->open_named && *digits) {
+                OCH_TRY(b->open_named(digits, options ? options : &default_options, out_device, err));
+                return accept(b, -1, out_device, err);
+            }
+            if (!is_index) return refuse_name(name, OCH_INVALID, "the index after ':' is not a small whole number", err);
             for (size_t k = 0; k < n_digits; k++) index = index * 10 + (digits[k] - '0');
         }
         OCH_TRY(b->count(&n, err));
@@ -177,7 +215,9 @@ och_device *och_device_retain(och_device *d) {
 }
 
 void och_device_release(och_device *d) {
-    if (d && __atomic_fetch_sub(&d->refcount, 1, __ATOMIC_ACQ_REL) == 1) d->vtable->destroy(d);
+    if (!d || __atomic_fetch_sub(&d->refcount, 1, __ATOMIC_ACQ_REL) != 1) return;
+    if (d->attachment) d->attachment_destroy(d->attachment);
+    d->vtable->destroy(d);
 }
 
 och_status och_buf_alloc(och_device *d, uint64_t size_bytes, och_mem_kind kind, och_buf *out_buf, och_err *err) {

@@ -37,6 +37,21 @@ typedef struct och_dev_info {
     uint64_t memory_bytes;       /* memory that exists, counted once */
     uint64_t memory_limit_bytes; /* what this process may use of it; at most memory_bytes */
     int n_compute_units;         /* threads of the CPU, CUs or SMs of a GPU */
+    /* What a provider of kernels needs; 0 where it does not apply. */
+    char label[64];              /* what messages call the device and och_device_open takes: "hip:0", "sim:gfx1151" */
+    char pci[32];                /* "0000:03:00.0" */
+    char runtime[160];           /* the library behind it and its version; "" for none */
+    int wave_size;               /* lanes of a wave, as kernels run unless compiled otherwise */
+    int n_multiprocessors;       /* what shares an LDS: WGPs on gfx10 and later, else compute units */
+    uint32_t lds_bytes;          /* LDS that one workgroup may have */
+    uint32_t max_group;          /* work-items a workgroup */
+    uint64_t l2_bytes;
+    double bandwidth_gbps;       /* of its memory, 1e9 bytes a second, a peak: by the board's name, else its target, else its clock */
+    int code_object_version;     /* newest that the runtime is known to load */
+    /* Facts about its memory, as the device states them; a probe that fails counts as false. */
+    bool integrated;             /* shares the host's memory */
+    bool managed;                /* managed memory that host and device may touch at the same time */
+    bool unified;                /* the host may dereference OCH_MEM_DEVICE memory: what unified_memory() says */
 } och_dev_info;
 
 typedef enum och_mem_kind {
@@ -128,10 +143,19 @@ struct och_device {
     int refcount; /* atomic access through och_device_retain and och_device_release */
     const och_device_vtable *vtable;
     och_dev_info info;
+    /* What a room to the right keeps with the device (loaded kernels); destroyed before the device, by its last
+     * release. */
+    void *attachment;
+    void (*attachment_destroy)(void *attachment);
 };
 /* First member of every queue, so that an op finds its device. */
 struct och_queue {
     och_device *device; /* borrowed */
+};
+
+/* First member of every function. */
+struct och_function {
+    const char *name; /* the kernel's; owned by its module */
 };
 
 struct och_dev_options;
@@ -141,10 +165,14 @@ typedef struct och_backend {
     const char *name;
     och_status (*count)(int *out_n, och_err *err); /* 0 devices is OK; a missing library is OCH_UNAVAILABLE */
     och_status (*open)(int index, const struct och_dev_options *options, och_device **out_device, och_err *err);
+    /* The device that `which` names where that is no index: what follows "hip:" in "hip:0000:03:00.0". NULL: the backend
+     * knows its devices by index alone. */
+    och_status (*open_named)(const char *which, const struct och_dev_options *options, och_device **out_device, och_err *err);
 } och_backend;
 
 typedef struct och_dev_options {
     int n_threads; /* CPU threads; 0: OCHRE_THREADS, else every CPU this process may use */
+    bool require_gpu; /* "auto" may not fall back to the CPU; OCHRE_REQUIRE_GPU says the same */
 } och_dev_options;
 
 int och_backend_count(void);
@@ -152,9 +180,13 @@ const och_backend *och_backend_at(int i);
 /* INTERNAL, naming the slot, if the table has an empty one. */
 och_status och_device_check(const och_device *d, och_err *err) OCH_WARN_UNUSED;
 
-/* "cpu", "cpu:0", "null", "auto". The message of a failure lists the names that would work. */
+/* "cpu", "cpu:0", "hip:1", "hip:0000:03:00.0", "hip:gfx1100", "sim:gfx1151", "null", "auto". The message of a failure lists
+ * the names that would work. "auto" takes a discrete GPU before an integrated one, backends in the order of backends.def, then
+ * the one with the most bandwidth, never a simulated one; the CPU when there is none, with a warning. */
 och_status och_device_open(const char *name, const och_dev_options *options, och_device **out_device,
                            och_err *err) OCH_WARN_UNUSED;
+/* Whether `auto` takes a rather than b, a device of the same or an earlier backend. */
+bool och_dev_preferred(const och_dev_info *a, const och_dev_info *b);
 och_device *och_device_retain(och_device *d);
 void och_device_release(och_device *d); /* NULL is allowed */
 

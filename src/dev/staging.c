@@ -3,6 +3,9 @@
 #include "base/alloc.h"
 #include "base/size.h"
 
+#include <inttypes.h>
+#include <math.h>
+
 #define STAGE_BYTES ((uint64_t)4 << 20)
 
 och_status och_dev_copy_peer_staged(och_queue *q, och_device *dst_dev, och_dev_addr dst, och_device *src_dev,
@@ -34,5 +37,43 @@ och_status och_dev_copy_peer_staged(och_queue *q, och_device *dst_dev, och_dev_a
 done:
     if (other_queue) other->vtable->queue_destroy(other_queue);
     och_free(stage);
+    return st;
+}
+
+och_status och_dev_all_reduce_staged(och_queue *const *queues, const och_dev_addr *buffers, int n_devices, uint64_t count,
+                                     och_reduce op, och_err *err) {
+    if (n_devices < 1 || (op != OCH_REDUCE_SUM && op != OCH_REDUCE_MAX))
+        return och_err_set(err, OCH_INVALID, "all-reduce: expected at least 1 device and sum or max, found %d devices and "
+                           "operation %d", n_devices, (int)op);
+    for (int i = 0; i < n_devices; i++)
+        if (count && (!buffers[i].value || buffers[i].value % sizeof(float)))
+            return och_err_set(err, OCH_DEVICE, "all-reduce: buffer %d at 0x%" PRIx64 ": expected an address aligned to 4", i,
+                               buffers[i].value);
+    if (!count) return OCH_OK;
+    uint64_t piece = OCH_MIN(count, STAGE_BYTES / sizeof(float));
+    float *sum = och_malloc_array(2 * (size_t)piece, sizeof *sum);
+    if (!sum) return och_err_nomem(err, 2 * piece * sizeof *sum, "the staging buffer of an all-reduce");
+    float *next = sum + piece;
+    och_status st = OCH_OK;
+    for (uint64_t at = 0, n; at < count; at += n) {
+        n = OCH_MIN(count - at, piece);
+        for (int i = 0; i < n_devices; i++) {
+            const och_device_vtable *v = queues[i]->device->vtable;
+            float *to = i ? next : sum;
+            OCH_TRY_GOTO(v->copy_to_host(queues[i], to, och_dev_addr_add(buffers[i], at * sizeof *sum), n * sizeof *sum, err));
+            OCH_TRY_GOTO(v->synchronise(queues[i], err));
+            for (uint64_t k = 0; i && k < n; k++) {
+                if (op == OCH_REDUCE_SUM) sum[k] += next[k];
+                else if (isnan(next[k]) || next[k] > sum[k]) sum[k] = next[k];
+            }
+        }
+        for (int i = 0; i < n_devices; i++)
+            OCH_TRY_GOTO(queues[i]->device->vtable->copy_to_device(queues[i], och_dev_addr_add(buffers[i], at * sizeof *sum), sum,
+                                                                   n * sizeof *sum, err));
+        /* `sum` is read until here */
+        for (int i = 0; i < n_devices; i++) OCH_TRY_GOTO(queues[i]->device->vtable->synchronise(queues[i], err));
+    }
+done:
+    och_free(sum);
     return st;
 }

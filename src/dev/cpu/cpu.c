@@ -376,4 +376,4 @@ static och_status cpu_open(int index, const och_dev_options *options, och_device
     return OCH_OK;
 }
 
-const och_backend och_backend_cpu = {"cpu", cpu_count, cpu_open};
+const och_backend och_backend_cpu = {"cpu", cpu_count, cpu_open, NULL};

@@ -491,4 +491,4 @@ static och_status null_open(int index, const och_dev_options *options, och_devic
     return OCH_OK;
 }
 
-const och_backend och_backend_null = {"null", null_count, null_open};
+const och_backend och_backend_null = {"null", null_count, null_open, NULL};
