@@ -1,5 +1,6 @@
 /* One step: checks, state, inputs, the plan's records, logits. */
 #include "base/size.h"
+#include "engine/finite.h"
 #include "engine/session.h"
 
 #include <string.h>
@@ -138,20 +139,28 @@ static och_status upload_all(och_session *s, const step *st, och_err *err) {
     return OCH_OK;
 }
 
-static och_status execute(och_session *s, const step *st, och_err *err) {
+/* The smallest layout that holds the step, and what its records are run with. */
+static och_status prepare(och_session *s, const step *st, const och_plan_layout **out_layout, och_op_ctx *out_ctx,
+                          och_plan_extent *out_extent, och_err *err) {
     const och_plan_layout *layout = NULL;
     for (int i = 0; i < s->plan.n_layouts && !layout; i++)
         if (s->plan.layouts[i].max_tokens >= st->n_tokens && s->plan.layouts[i].max_outputs >= st->n_outputs) layout = &s->plan.layouts[i];
     if (!layout) return och_err_set(err, OCH_INTERNAL, "step: no layout for %lld tokens", (long long)st->n_tokens);
     const char *only = s->model->only;
-    och_op_ctx ctx = {.queue = s->queue, .scratch = s->scratch.host, .scratch_addr = s->scratch.addr,
-                      .scratch_bytes = s->scratch.size_bytes, .batch_invariant = s->options.batch_invariant,
-                      .reference_asked = only && !strcmp(only, "reference")};
-    och_plan_extent extent = {st->n_tokens, st->n_outputs, s->options.max_sequences};
+    *out_layout = layout;
+    *out_ctx = (och_op_ctx){.queue = s->queue, .scratch = s->scratch.host, .scratch_addr = s->scratch.addr,
+                            .scratch_bytes = s->scratch.size_bytes, .batch_invariant = s->options.batch_invariant,
+                            .reference_asked = only && !strcmp(only, "reference")};
+    *out_extent = (och_plan_extent){st->n_tokens, st->n_outputs, s->options.max_sequences};
+    return OCH_OK;
+}
+
+static och_status execute(och_session *s, const och_op_ctx *ctx, const och_plan_layout *layout, const och_plan_extent *extent,
+                          och_err *err) {
     for (int i = 0; i < s->plan.n_ops; i++) {
         och_op_call call;
-        och_plan_call(&s->plan, layout, i, extent, s->arena.addr, s->arena.host, &call);
-        och_status status = och_op_run(&ctx, s->plan.ops[i].provider, &call, err);
+        och_plan_call(&s->plan, layout, i, *extent, s->arena.addr, s->arena.host, &call);
+        och_status status = och_op_run(ctx, s->plan.ops[i].provider, &call, err);
         if (status != OCH_OK) {
             och_err_prefix(err, "step, record %d, layer %d", i, s->plan.ops[i].layer);
             return status;
@@ -169,10 +178,15 @@ static och_status run(och_session *s, const och_span *spans, size_t n_spans, ste
     write_tables(s, spans, n_spans);
     write_tokens(s, spans, n_spans);
     OCH_TRY(upload_all(s, st, err));
-    OCH_TRY(execute(s, st, err));
+    const och_plan_layout *layout = NULL;
+    och_op_ctx ctx;
+    och_plan_extent extent;
+    OCH_TRY(prepare(s, st, &layout, &ctx, &extent, err));
+    OCH_TRY(execute(s, &ctx, layout, &extent, err));
     if (s->logits_host && st->n_outputs)
         OCH_TRY(v->copy_to_host(s->queue, s->logits_host, s->logits.addr, (uint64_t)st->n_outputs * (uint64_t)s->model->config.n_vocab * 4, err));
     OCH_TRY(v->synchronise(s->queue, err));
+    OCH_TRY(och_step_check_finite(s, &ctx, layout, &extent, err));
     for (size_t i = 0; i < n_spans; i++) OCH_TRY(och_kv_seq_commit(s->sequences[spans[i].sequence], (uint32_t)spans[i].n_tokens, err));
     s->n_out_rows = st->n_outputs;
     return OCH_OK;

@@ -233,6 +233,41 @@ static void weights_that_are_no_numbers(void **state) {
     folder_remove();
 }
 
+/* Weights so large that a layer's values leave what a float can hold: the step ends, names the layer, and changes nothing. */
+static void values_that_overflow(void **state) {
+    (void)state;
+    ochre_error error;
+    for (int p = 0; p < 2; p++) {
+        size_t n, n_header = 0;
+        ochre_model *m;
+        ochre_model_options o = OCHRE_MODEL_OPTIONS_INIT;
+        o.provider = p ? NULL : "reference";
+        folder_make("tiny-llama", NULL, NULL);
+        char *file = golden_text("tiny-llama", "model.safetensors", &n);
+        memcpy(&n_header, file, 8);
+        char *at = strstr(file + 8, "model.layers.1.mlp.down_proj.weight");
+        assert_non_null(at);
+        at = strstr(at, "\"data_offsets\":[");
+        assert_non_null(at);
+        size_t begin = strtoul(strchr(at, '[') + 1, NULL, 10), end = strtoul(strchr(at, ',') + 1, NULL, 10);
+        memset(file + 8 + n_header + begin, 0x7f, end - begin); /* 3.4e38 in F32 and in BF16 */
+        folder_file("model.safetensors", file, n);
+        free(file);
+        MUST(ochre_model_open(folder_path, &o, &m, &error));
+        ochre_session *s = open_session(m, 1, 64, 8, 1, false);
+        int32_t sequence, length, tokens[] = {3, 5, 7};
+        MUST(ochre_sequence_create(s, &sequence, &error));
+        ochre_span span = {sequence, tokens, 3, OCHRE_LOGITS_LAST};
+        assert_int_equal(ochre_step(s, &span, 1, &error), OCHRE_DEVICE);
+        assert_non_null(strstr(error.message, "layer 1, op linear"));
+        MUST(ochre_sequence_length(s, sequence, &length, &error));
+        assert_int_equal(length, 0);
+        ochre_session_destroy(s);
+        ochre_model_close(m);
+    }
+    folder_remove();
+}
+
 typedef struct pair {
     const char *key;
     double value;
@@ -399,6 +434,7 @@ int main(void) {
         cmocka_unit_test(numbers_out_of_range), cmocka_unit_test(missing_keys), cmocka_unit_test(qwen_windows),
         cmocka_unit_test(gemma_defaults), cmocka_unit_test(gguf_scalings), cmocka_unit_test(rotary_divisors),
         cmocka_unit_test(tensors_of_another_shape), cmocka_unit_test(weights_that_are_no_numbers),
+        cmocka_unit_test(values_that_overflow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
