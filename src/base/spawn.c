@@ -1,5 +1,6 @@
 #include "base/spawn.h"
 
+#include "base/alloc.h"
 #include "base/env.h"
 #include "base/size.h"
 
@@ -93,7 +94,21 @@ static int close_others(posix_spawn_file_actions_t *actions) {
 #endif
 }
 
-static int start(const och_spawn *s, const int theirs[N_PIPES], pid_t *out_pid) {
+/* This process's environment without some names: a list that views it; NULL: no memory. */
+static const char **environment_without(const char *const *unset) {
+    size_t n = 0, kept = 0;
+    while (environ && environ[n]) n++;
+    const char **list = och_calloc(n + 1, sizeof *list);
+    for (size_t i = 0; list && i < n; i++) {
+        size_t len = strcspn(environ[i], "=");
+        bool keep = true;
+        for (const char *const *u = unset; *u && keep; u++) keep = strlen(*u) != len || memcmp(*u, environ[i], len) != 0;
+        if (keep) list[kept++] = environ[i];
+    }
+    return list;
+}
+
+static int start(const och_spawn *s, const int theirs[N_PIPES], char *const *envp, pid_t *out_pid) {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attr;
     sigset_t none, all;
@@ -111,7 +126,7 @@ static int start(const och_spawn *s, const int theirs[N_PIPES], pid_t *out_pid) 
     if (!rc) rc = posix_spawnattr_setsigmask(&attr, &none);
     if (!rc) rc = posix_spawnattr_setsigdefault(&attr, &all);
     if (!rc) rc = posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    if (!rc) rc = posix_spawn(out_pid, s->argv[0], &actions, &attr, (char *const *)(uintptr_t)s->argv, environ);
+    if (!rc) rc = posix_spawn(out_pid, s->argv[0], &actions, &attr, (char *const *)(uintptr_t)s->argv, envp);
     posix_spawnattr_destroy(&attr);
     posix_spawn_file_actions_destroy(&actions);
     return rc;
@@ -234,7 +249,13 @@ och_status och_spawn_run(const och_spawn *s, och_spawn_result *out_result, och_e
         theirs[i] = fd[i != IN];
         fcntl(c.fd[i], F_SETFL, O_NONBLOCK);
     }
-    int rc = start(s, theirs, &c.pid);
+    const char **envp = s->unset ? environment_without(s->unset) : NULL;
+    if (s->unset && !envp) {
+        st = och_err_nomem(err, sizeof *envp, "a program's environment");
+        goto done;
+    }
+    int rc = start(s, theirs, envp ? (char *const *)(uintptr_t)envp : environ, &c.pid);
+    och_free(envp);
     for (int i = 0; i < N_PIPES; i++) shut(&theirs[i]);
     if (rc) {
         c.pid = -1;

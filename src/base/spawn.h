@@ -16,6 +16,7 @@ typedef struct och_spawn {
     const char *const *argv;   /* ends with NULL; argv[0] is a path (och_spawn_find gives it) */
     const void *input;         /* standard input; NULL: empty */
     size_t input_bytes;
+    const char *const *unset;  /* environment variables that it does not get; ends with NULL. NULL: it gets all */
     uint64_t timeout_ns;       /* 0: none */
     const atomic_bool *cancel; /* looked at some twenty times a second; NULL: never cancelled */
     size_t output_limit_bytes; /* of each output; what is beyond is dropped. 0: 256 MiB */

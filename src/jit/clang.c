@@ -105,6 +105,10 @@ static const char *const common[] = {
 static const char *const for_hip[] = {"-x", "hip", "--offload-device-only", "--no-gpu-bundle-output", "-nogpulib", "-nogpuinc"};
 static const char *const for_cuda[] = {"-x", "cuda", "--cuda-device-only", "-S", "-nocudalib", "-nocudainc"};
 
+/* Variables that change what clang does, and are in no key. */
+static const char *const unset[] = {"CCC_OVERRIDE_OPTIONS", "CPATH",          "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH",
+                                    "COMPILER_PATH",        "LIBRARY_PATH", "GCC_EXEC_PREFIX", NULL};
+
 static och_status failed(const och_candidate *c, const och_jit_job *job, const och_spawn_result *r, const char *log,
                          och_err *err) {
     if (r->signal)
@@ -153,6 +157,7 @@ static och_status compile(const och_candidate *c, const och_jit_job *job, const 
     och_status st = och_spawn_run(&(och_spawn){.argv = argv,
                                                .input = text->data,
                                                .input_bytes = text->size,
+                                               .unset = unset,
                                                .timeout_ns = limits->timeout_ns,
                                                .cancel = limits->cancel},
                                   &r, err);

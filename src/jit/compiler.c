@@ -88,7 +88,19 @@ static och_status probe(och_compilers *all, size_t i, och_err *err) {
     struct stat sb;
     if (stat(c->path, &sb) == 0) {
         c->file_bytes = (uint64_t)sb.st_size;
+        c->file_device = sb.st_dev;
+        c->file_inode = sb.st_ino;
         c->file_mtime_ns = (int64_t)sb.st_mtim.tv_sec * 1000000000 + sb.st_mtim.tv_nsec;
+    }
+    for (size_t k = 0; k < i && c->file_inode; k++) {
+        const och_candidate *e = all->items[k];
+        if (e->row != c->row || e->state != OCH_CANDIDATE_FOUND || e->file_inode != c->file_inode || e->file_device != c->file_device) continue;
+        och_strbuf same = {0};
+        och_strbuf_printf(&same, "the same as %s", e->place);
+        c->state = OCH_CANDIDATE_ABSENT;
+        och_free(c->detail);
+        c->detail = same.data; /* the buffer's memory becomes the record's */
+        return och_strbuf_status(&same, err);
     }
     return OCH_OK;
 }
@@ -97,11 +109,16 @@ static och_status probe(och_compilers *all, size_t i, och_err *err) {
 static const char *unsuited(const och_candidate *c, const och_jit_job *job, char *buf, size_t n) {
     const och_target *t = job->target.target;
     const char *target = t->name;
-    if (!c->clang_major) return NULL;
-    if (t->clang_min > 0 && c->clang_major < t->clang_min)
+    int asked = job->request->code_object_version, least = t->code_object_v6 || t->generic ? 6 : asked;
+    if (c->most_version && least > c->most_version) {
+        snprintf(buf, n, "%s: it makes code objects of version %d at most", c->label, c->most_version);
+        return buf;
+    }
+    if (t->clang_min > 0 && c->clang_major && c->clang_major < t->clang_min)
         snprintf(buf, n, "%s: %s needs one of clang %d", c->label, target, (int)t->clang_min);
     else if (t->clang_removed > 0 && c->clang_major >= t->clang_removed)
         snprintf(buf, n, "%s: %s went with clang %d", c->label, target, (int)t->clang_removed);
+    else if (c->row->knows && !c->row->knows(c, t)) snprintf(buf, n, "%s: it does not know %s", c->label, target);
     else return NULL;
     return buf;
 }
@@ -142,8 +159,10 @@ och_status och_compilers_pick(och_compilers *all, const och_jit_job *job, const 
         snprintf(line, sizeof line, "%s (%s)", row->name, all->n == 1 ? all->items[i]->place : row->looked_for);
         say(looked_for, sizeof looked_for, line);
     }
+    if (!*looked_for) snprintf(looked_for, sizeof looked_for, "nothing, since only %s may be used, which compiles none of it",
+                               all->n ? all->items[0]->row->name : "?");
     return och_err_set(err, any ? OCH_UNSUPPORTED : OCH_UNAVAILABLE, "no compiler for %s: looked for %s%s%s",
-                       job->target.name, *looked_for ? looked_for : "none of this dialect", *unfit ? "; found unfit: " : "",
+                       job->target.name, looked_for, *unfit ? "; found unfit: " : "",
                        unfit);
 }
 

@@ -17,7 +17,7 @@ typedef struct och_compilers och_compilers;
 
 typedef enum och_candidate_state {
     OCH_CANDIDATE_UNTRIED,
-    OCH_CANDIDATE_ABSENT,
+    OCH_CANDIDATE_ABSENT, /* or the same as an earlier one */
     OCH_CANDIDATE_UNFIT, /* there, but too old or broken: detail says why */
     OCH_CANDIDATE_FOUND
 } och_candidate_state;
@@ -33,7 +33,8 @@ struct och_candidate {
     char *version;   /* all that it says of itself: "Debian clang version 22.1.8 (1~deb12u1)" */
     char *label;     /* "clang 22.1.8 (/usr/bin/clang-22)" */
     int clang_major; /* of the clang that it is or holds; 0 where there is none */
-    uint64_t file_bytes;
+    int most_version; /* the code object version that it makes at most; 0: any */
+    uint64_t file_bytes, file_device, file_inode;
     int64_t file_mtime_ns;
     void *library;   /* of rows that are libraries */
     void *calls;     /* owned */
@@ -61,6 +62,8 @@ struct och_compiler_row {
     och_status (*list)(och_compilers *compilers, const och_compiler_row *row, const char *given, och_err *err);
     /* Finds out whether it is there, and fills what FOUND needs; fails only where memory does. */
     och_status (*probe)(och_candidate *candidate, och_err *err);
+    /* Whether it knows the target, as far as it says; NULL: nothing is asked but the clang that it is or holds. */
+    bool (*knows)(const och_candidate *candidate, const och_target *target);
     /* Appends what the compiler is told, argument by argument, each with its NUL: the key has it, and compile uses it. */
     och_status (*arguments)(const och_candidate *compiler, const och_jit_job *job, och_strbuf *out, och_err *err);
     och_status (*compile)(const och_candidate *compiler, const och_jit_job *job, const och_strbuf *text,
@@ -76,7 +79,8 @@ void och_compilers_destroy(och_compilers *compilers);
 och_status och_compilers_add(och_compilers *compilers, const och_compiler_row *row, const char *place, const char *why,
                              och_err *err) OCH_WARN_UNUSED;
 
-/* The first that suits the job. UNAVAILABLE: none was found, with all that was looked for; UNSUPPORTED: those that are there
+/* The first that suits the job. One that makes older code objects than the job says suits where the request left the version
+ * open: the job is then to take most_version. UNAVAILABLE: none was found, with all that was looked for; UNSUPPORTED: those that are there
  * do not suit. The candidate lives as long as the list. */
 och_status och_compilers_pick(och_compilers *compilers, const och_jit_job *job, const och_candidate **out_compiler, och_err *err)
     OCH_WARN_UNUSED;

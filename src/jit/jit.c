@@ -349,6 +349,7 @@ och_status och_jit_get(och_jit *jit, const och_jit_request *request, och_jit_art
     st = pick(jit, &job, &compiler, &why);
     if (st == OCH_UNAVAILABLE || st == OCH_UNSUPPORTED) return no_pack(jit, &job, st, why.message, err);
     if (st != OCH_OK) return och_err_set(err, st, "%s", why.message);
+    if (compiler->most_version && job.code_object_version > compiler->most_version) job.code_object_version = compiler->most_version;
     if (!jit->cache) return compile(jit, &job, compiler, "", false, out, log, err);
     return cached_or_compiled(jit, &job, compiler, out, log, err);
 }
@@ -366,7 +367,7 @@ void och_jit_describe(och_jit *jit, och_strbuf *out) {
     for (size_t i = 0; st == OCH_OK && (c = och_compilers_at(jit->compilers, i)); i++) {
         och_strbuf_printf(out, "compiler %s: %s (%s): %s", c->row->name, c->place, c->why, states[c->state]);
         if (c->state == OCH_CANDIDATE_FOUND) och_strbuf_printf(out, ": %s, %s", c->path, c->version);
-        if (c->state == OCH_CANDIDATE_UNFIT && c->detail) och_strbuf_printf(out, ": %s", c->detail);
+        if (c->state != OCH_CANDIDATE_FOUND && c->detail && strcmp(c->detail, states[c->state])) och_strbuf_printf(out, ": %s", c->detail);
         och_strbuf_puts(out, "\n");
     }
     for (size_t i = 0; i < jit->packs.n; i++) {

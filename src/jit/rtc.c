@@ -8,11 +8,18 @@
 #include "base/size.h"
 
 #include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <glob.h>
+#include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 typedef struct program *program_handle;
 
@@ -37,6 +44,7 @@ typedef struct calls {
     get_size code_size;
     get_bytes code;
     och_jit_code_kind kind;
+    char tried[256]; /* of an old hipRTC, by the target's row: 'y' and 'n'; under the lock of the candidates */
 } calls;
 
 static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER; /* old hipRTCs keep state of a compilation in globals */
@@ -270,9 +278,56 @@ static och_status compile(const och_candidate *c, const och_jit_job *job, const 
 
 /* ---- what they are ---- */
 
+#define FIRST_SAFE_CLANG 19 /* of hipRTC; older ones are met with care */
+#define PROBE_TIMEOUT_MS 60000
+
+static const char probe_text[] = "extern \"C\" __attribute__((global)) void ochre_probe(int *p) { *p = 1; }\n";
+
+/* Whether compiling the probe for a target leaves the process alive, tried in a process that may die of it. The answer comes
+ * through a pipe, and the child is killed whatever it does: no handler of this process's end may run in it. */
+static bool survives(const och_candidate *c, const char *target) {
+    int fd[2];
+    if (pipe2(fd, O_CLOEXEC) != 0) return false;
+    pid_t pid = fork();
+    if (!pid) {
+        static const int signals[] = {SIGABRT, SIGSEGV, SIGBUS, SIGILL, SIGFPE};
+        char arch[OCH_TARGET_NAME_BYTES + 32];
+        const char *options[] = {arch};
+        och_compiled made = {0};
+        for (size_t i = 0; i < OCH_COUNT(signals); i++) signal(signals[i], SIG_DFL);
+        (void)setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+        int null = open("/dev/null", O_RDWR);
+        for (int i = 1; null >= 0 && i < 3; i++) (void)dup2(null, i);
+        snprintf(arch, sizeof arch, "--gpu-architecture=%s", target);
+        bool ok = run(c, "a probe", probe_text, "probe", options, 1, &made, NULL) == OCH_OK;
+        while (write(fd[1], ok ? "y" : "n", 1) < 0 && errno == EINTR) {}
+        for (;;) (void)raise(SIGKILL);
+    }
+    close(fd[1]);
+    char answer = 0;
+    struct pollfd p = {.fd = fd[0], .events = POLLIN};
+    if (pid > 0 && poll(&p, 1, PROBE_TIMEOUT_MS) == 1)
+        while (read(fd[0], &answer, 1) < 0 && errno == EINTR) {}
+    close(fd[0]);
+    if (pid > 0) {
+        (void)kill(pid, SIGKILL);
+        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) {}
+    }
+    return answer == 'y';
+}
+
+/* An old hipRTC does not refuse a target that it does not know: it ends the process. */
+static bool knows_hiprtc(const och_candidate *c, const och_target *target) {
+    calls *k = c->calls;
+    size_t i = (size_t)(target - och_target_at(0));
+    if (c->clang_major >= FIRST_SAFE_CLANG) return true;
+    if (i >= OCH_COUNT(k->tried)) return survives(c, target->name);
+    if (!k->tried[i]) k->tried[i] = survives(c, target->name) ? 'y' : 'n';
+    return k->tried[i] == 'y';
+}
+
 /* hipRTC's own version number has been 9.0 for years. The clang that it holds signs what it makes. */
 static och_status probe_hiprtc(och_candidate *c, och_err *err) {
-    static const char text[] = "extern \"C\" __attribute__((global)) void ochre_probe(int *p) { *p = 1; }\n";
     static const char mark[] = "clang version ";
     OCH_TRY(open_library(c, "hiprtc", err));
     if (!c->calls) return OCH_OK;
@@ -286,7 +341,7 @@ static och_status probe_hiprtc(och_candidate *c, och_err *err) {
     och_strbuf_printf(&line, "hiprtc (%s)", c->path);
     OCH_TRY_GOTO(set_text(&c->label, &line, err));
     const char *options[] = {"--gpu-architecture=gfx900"};
-    if (run(c, "a probe", text, "probe", options, 1, &made, &why) != OCH_OK) {
+    if (run(c, "a probe", probe_text, "probe", options, 1, &made, &why) != OCH_OK) {
         c->state = OCH_CANDIDATE_UNFIT;
         och_strbuf_puts(&line, why.message);
         st = why.status == OCH_NOMEM ? och_err_set(err, OCH_NOMEM, "%s", why.message) : set_text(&c->detail, &line, err);
@@ -299,6 +354,7 @@ static och_status probe_hiprtc(och_candidate *c, och_err *err) {
     OCH_TRY_GOTO(set_text(&c->version, &line, err));
     och_strbuf_printf(&line, "hiprtc of clang %.*s (%s)", at ? (int)strspn(number, "0123456789.") : 1, at ? number : "?", c->path);
     OCH_TRY_GOTO(set_text(&c->label, &line, err));
+    if (c->clang_major && c->clang_major < FIRST_SAFE_CLANG) c->most_version = 4; /* -mcode-object-version changes nothing */
     c->state = OCH_CANDIDATE_FOUND;
 done:
     och_strbuf_deinit(&line);
@@ -328,6 +384,7 @@ const och_compiler_row och_compiler_hiprtc = {
     .looked_for = "OCHRE_HIPRTC, the runtime in use, libhiprtc and libamdhip64 of the same places and of the system",
     .list = list_hiprtc,
     .probe = probe_hiprtc,
+    .knows = knows_hiprtc,
     .arguments = arguments_hiprtc,
     .compile = compile,
 };
