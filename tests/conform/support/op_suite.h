@@ -43,6 +43,7 @@ static const group groups[] = {
     {"device capabilities", device_capabilities, NULL, FOR_BOARDS},
     {"device reference", device_reference, NULL, FOR_BOARDS},
     {"device memory", device_memory, NULL, FOR_BOARDS},
+    {"device far", device_far, NULL, FOR_BOARDS},
 };
 enum { N_GROUPS = sizeof groups / sizeof groups[0] };
 

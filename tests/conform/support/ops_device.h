@@ -100,4 +100,119 @@ static void device_memory(rig *r) {
     rig_reset(r);
 }
 
+/* ---- tensors of more than 4 GiB: a few rows of them hold something ---- */
+
+/* False, with a note, where the device has not that much memory. */
+static bool far_alloc(rig *r, uint64_t n_bytes, och_buf *out_buf) {
+    och_err err = {0};
+    och_status st = och_buf_alloc(r->dev, n_bytes, OCH_MEM_DEVICE, out_buf, &err);
+    if (st == OCH_OK) return true;
+    if (st != OCH_NOMEM) fail_msg("allocate: %s: %s", och_status_name(st), err.message);
+    r->n_unsupported++;
+    snprintf(r->reason, sizeof r->reason, "%s", err.message);
+    return false;
+}
+
+static void far_copy(rig *r, och_dev_addr at, void *host, uint64_t n_bytes, bool to_device) {
+    och_err err = {0};
+    const och_device_vtable *v = r->dev->vtable;
+    rig_ok(to_device ? v->copy_to_device(r->queue, at, host, n_bytes, &err)
+                     : v->copy_to_host(r->queue, host, at, n_bytes, &err), &err, "copy");
+    rig_ok(v->synchronise(r->queue, &err), &err, "synchronise");
+}
+
+/* Without the rig's way there and back, which would copy it all. */
+static bool far_run(rig *r, const och_op_call *c) {
+    och_err err = {0};
+    const och_op_provider *p = rig_provider(r, c->op);
+    if (!p || p->supports(r->dev, c, &err) == OCH_UNSUPPORTED) {
+        r->n_unsupported++;
+        snprintf(r->reason, sizeof r->reason, "%s", p ? err.message : "no provider yet");
+        return false;
+    }
+    och_op_ctx ctx = {.queue = r->queue};
+    rig_ok(och_op_check(c, &err), &err, "check");
+    rig_ok(och_op_run(&ctx, p, c, &err), &err, "run");
+    rig_ok(r->dev->vtable->synchronise(r->queue, &err), &err, "synchronise");
+    r->n_run++;
+    return true;
+}
+
+static void device_far(rig *r) {
+    enum { N = 4, D = 64, K = 8192, V = 600000 };
+    const uint64_t stride = UINT64_C(3) << 29;
+    float a[N][D], b[N][D], y[N][D];
+    rng g = {52000};
+    rng_fill(&g, &a[0][0], N * D, 1.0);
+    rng_fill(&g, &b[0][0], N * D, 1.0);
+    och_buf far, near, other;
+    if (!far_alloc(r, (N - 1) * stride + D * 4, &far)) return;
+    if (!far_alloc(r, sizeof b, &near) || !far_alloc(r, sizeof y, &other)) fail_msg("no memory left");
+    och_tensor rows = {.dtype = OCH_DTYPE_F32, .rows = N, .cols = D, .row_bytes = stride, .addr = far.addr};
+    och_tensor small = {.dtype = OCH_DTYPE_F32, .rows = N, .cols = D, .row_bytes = D * 4, .addr = near.addr}, out = small;
+    out.addr = other.addr;
+    for (int i = 0; i < N; i++) far_copy(r, och_dev_addr_add(far.addr, (uint64_t)i * stride), a[i], D * 4, true);
+    far_copy(r, near.addr, b, sizeof b, true);
+    /* Read rows far apart, then write them. */
+    och_op_call c = rig_call(OCH_OP_ADD);
+    c.in[0] = rows;
+    c.in[1] = small;
+    c.out[0] = out;
+    if (far_run(r, &c)) {
+        far_copy(r, other.addr, y, sizeof y, false);
+        for (int i = 0; i < N; i++)
+            for (int j = 0; j < D; j++) rig_near(y[i][j], a[i][j] + b[i][j], 0.0, "rows far apart", i, j);
+        c.in[0] = out;
+        c.out[0] = rows;
+        assert_true(far_run(r, &c));
+        for (int i = 0; i < N; i++) far_copy(r, och_dev_addr_add(far.addr, (uint64_t)i * stride), y[i], D * 4, false);
+        for (int i = 0; i < N; i++)
+            for (int j = 0; j < D; j++)
+                rig_near(y[i][j], (float)(a[i][j] + b[i][j]) + b[i][j], 0.0, "rows written far apart", i, j);
+    }
+    och_buf_free(&far);
+    och_buf_free(&near);
+    och_buf_free(&other);
+    /* Rows of a table, at its ends and on both sides of 4 GiB. */
+    const och_op_provider *p = rig_provider(r, OCH_OP_EMBED);
+    if (!p || !p->weight_layout) return;
+    uint64_t n_bytes = 0, file;
+    och_layout layout = p->weight_layout(r->dev, OCH_DTYPE_Q8_0, V, K, &n_bytes);
+    assert_true(och_dtype_row_bytes(OCH_DTYPE_Q8_0, K, &file));
+    uint64_t row_bytes = n_bytes / V, middle = (UINT64_C(1) << 32) / row_bytes;
+    int32_t ids[N] = {0, (int32_t)middle - 1, (int32_t)middle + 1, V - 1};
+    if (!far_alloc(r, n_bytes, &far)) return;
+    if (!far_alloc(r, sizeof ids, &near) || !far_alloc(r, (uint64_t)N * K * 4, &other)) fail_msg("no memory left");
+    float *values = och_malloc_array((size_t)N * K, sizeof *values), *decoded = och_malloc_array(K, sizeof *decoded);
+    uint8_t *raw = och_malloc_array((size_t)file * N, 1), *packed = och_malloc_array((size_t)row_bytes, 1);
+    assert_true(values && decoded && raw && packed);
+    rng_fill(&g, values, N * K, 0.1);
+    for (int i = 0; i < N; i++) {
+        och_err err = {0};
+        rig_ok(och_format_encode_row(OCH_DTYPE_Q8_0, values + i * K, raw + (uint64_t)i * file, K, &err), &err, "encode");
+        p->weight_pack(OCH_DTYPE_Q8_0, 1, K, raw + (uint64_t)i * file, packed, 0, 1);
+        far_copy(r, och_dev_addr_add(far.addr, (uint64_t)ids[i] * row_bytes), packed, row_bytes, true);
+    }
+    far_copy(r, near.addr, ids, sizeof ids, true);
+    c = rig_call(OCH_OP_EMBED);
+    c.attr.embed.scale = 1.0f;
+    c.in[OCH_EMBED_IDS] = (och_tensor){.dtype = OCH_DTYPE_I32, .rows = N, .cols = 1, .row_bytes = 4, .addr = near.addr};
+    c.in[OCH_EMBED_TABLE] = (och_tensor){.dtype = OCH_DTYPE_Q8_0, .layout = layout, .rows = V, .cols = K, .addr = far.addr};
+    c.out[0] = (och_tensor){.dtype = OCH_DTYPE_F32, .rows = N, .cols = K, .row_bytes = K * 4, .addr = other.addr};
+    if (far_run(r, &c)) {
+        far_copy(r, other.addr, values, (uint64_t)N * K * 4, false);
+        for (int i = 0; i < N; i++) {
+            och_format_decode_row(OCH_DTYPE_Q8_0, raw + (uint64_t)i * file, decoded, K);
+            for (int j = 0; j < K; j++) rig_near(values[i * K + j], decoded[j], 0x1p-22, "rows of a large table", i, j);
+        }
+    }
+    och_free(values);
+    och_free(decoded);
+    och_free(raw);
+    och_free(packed);
+    och_buf_free(&far);
+    och_buf_free(&near);
+    och_buf_free(&other);
+}
+
 #endif
