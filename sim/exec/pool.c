@@ -3,7 +3,10 @@
  * A worker leases a few groups of a launch, runs each until it ends, and takes the next. A group that waits for others (a
  * sleeping or spinning wave) is set aside and the next is started, up to what the board holds at once; then those set aside
  * take turns. So grid barriers and last-block patterns make progress, and an ordinary kernel's groups run one at a time
- * with their registers in cache. */
+ * with their registers in cache.
+ *
+ * Waking a worker and being woken by it takes longer than many kernels: a launch that will probably end sooner is run by the
+ * thread that launches it. */
 #include "exec/pool.h"
 
 #include "base/alloc.h"
@@ -11,6 +14,7 @@
 #include "base/strbuf.h"
 #include "base/thread.h"
 #include "exec/control.h"
+#include "exec/program.h"
 #include "exec/run.h"
 #include "exec/state.h"
 
@@ -25,6 +29,8 @@
 #define PATIENCE 64
 #define LEASE_MAX 16
 #define MAX_WORKERS 256
+/* A launch that is expected to end within so many nanoseconds is its launcher's own. */
+#define OWN_NS 50000u
 
 typedef struct queue {
     sim_block *head, *tail;
@@ -40,6 +46,7 @@ typedef struct worker {
     uint64_t lease_next, lease_end;
     size_t ranges_capacity;
     uint64_t generation;
+    struct worker *next_guest;
 } worker;
 
 static struct {
@@ -47,6 +54,7 @@ static struct {
     pthread_cond_t work, done;
     sim_launch_state *active;
     worker *workers[MAX_WORKERS];
+    worker *guests; /* those that no launching thread uses now */
     int n_workers;
     bool started;
 } pool = {.lock = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER, .done = PTHREAD_COND_INITIALIZER};
@@ -80,6 +88,7 @@ static void check_complete(sim_launch_state *s) {
     if (s->complete || atomic_load(&s->outstanding) != 0) return;
     if (s->next < s->n_groups && !atomic_load(&s->abort)) return;
     s->complete = true;
+    if (!s->listed) return;
     if (s->prev_active) s->prev_active->next_active = s->next_active;
     else pool.active = s->next_active;
     if (s->next_active) s->next_active->prev_active = s->prev_active;
@@ -291,6 +300,48 @@ static bool prepare_ranges(worker *k, const sim_launch_state *s) {
     return true;
 }
 
+/* A turn of a group. True: the next one to run is a new one, if there is any. */
+static bool run_block(worker *k, sim_block *b) {
+    sim_launch_state *s = b->group.launch;
+    if (atomic_load_explicit(&s->abort, memory_order_relaxed)) {
+        release(k, b);
+        return true;
+    }
+    if (!prepare_ranges(k, s)) {
+        report(s, SIM_FAULT_NONE, "out of memory for the ranges of a kernel");
+        release(k, b);
+        return true;
+    }
+    const bool measured = b->group.flat_id == 0 && !b->set_aside;
+    const double start = measured ? och_now_seconds() : 0;
+    const outcome r = run_group(k, b);
+    b->set_aside |= r != ENDED;
+    switch (r) {
+    case ENDED:
+        if (measured) {
+            const double ns = (och_now_seconds() - start) * 1e9;
+            atomic_store_explicit(sim_program_group_ns(s->l->kernel->program), ns < 1 ? 1 : ns > 4e9 ? UINT32_MAX : (uint32_t)ns,
+                                  memory_order_relaxed);
+        }
+        release(k, b);
+        return !k->waiting.n;
+    case FAULTED:
+        release(k, b);
+        return !k->waiting.n;
+    case WAITS: push(&k->waiting, b); return true;
+    case GAVE_WAY:
+        /* Others are to look at what it did: new ones at once, those that wait when it has given way a few times. */
+        if (++b->gave_way % 4) push_front(&k->waiting, b);
+        else push(&k->waiting, b);
+        return true;
+    case SLICED:
+        /* It works: go on with it unless others wait for their turn. */
+        push(&k->waiting, b);
+        return false;
+    }
+    return true;
+}
+
 static void *worker_main(void *arg) {
     worker *k = arg;
     bool prefer_new = true;
@@ -315,38 +366,7 @@ static void *worker_main(void *arg) {
             if (k->lease) sched_yield();
             continue;
         }
-        sim_launch_state *s = b->group.launch;
-        if (atomic_load_explicit(&s->abort, memory_order_relaxed)) {
-            release(k, b);
-            continue;
-        }
-        if (!prepare_ranges(k, s)) {
-            report(s, SIM_FAULT_NONE, "out of memory for the ranges of a kernel");
-            release(k, b);
-            continue;
-        }
-        switch (run_group(k, b)) {
-        case ENDED:
-        case FAULTED:
-            release(k, b);
-            prefer_new = !k->waiting.n;
-            break;
-        case WAITS:
-            push(&k->waiting, b);
-            prefer_new = true;
-            break;
-        case GAVE_WAY:
-            /* Others are to look at what it did: new ones at once, those that wait when it has given way a few times. */
-            if (++b->gave_way % 4) push_front(&k->waiting, b);
-            else push(&k->waiting, b);
-            prefer_new = true;
-            break;
-        case SLICED:
-            /* It works: go on with it unless others wait for their turn. */
-            push(&k->waiting, b);
-            prefer_new = false;
-            break;
-        }
+        prefer_new = run_block(k, b);
     }
     return NULL;
 }
@@ -384,20 +404,80 @@ static och_status start_workers(och_err *err) {
     return OCH_OK;
 }
 
+/* Under the pool's lock. */
+static void list(sim_launch_state *s) {
+    sim_launch_state **end = &pool.active, *prev = NULL;
+    while (*end) {
+        prev = *end;
+        end = &prev->next_active;
+    }
+    s->prev_active = prev;
+    s->listed = true;
+    *end = s;
+    pthread_cond_broadcast(&pool.work);
+}
+
+/* Is the launch so short that waking others is not worth it? Who watches, and who wants one order, has the first worker. */
+static bool is_own(const sim_launch_state *s) {
+    if (s->n_observers || sim_deterministic()) return false;
+    if (s->n_groups == 1) return true;
+    const uint32_t ns = atomic_load_explicit(sim_program_group_ns(s->l->kernel->program), memory_order_relaxed);
+    return ns && s->n_groups <= OWN_NS / ns;
+}
+
+static worker *take_guest(void) {
+    pthread_mutex_lock(&pool.lock);
+    worker *k = pool.guests;
+    if (k) pool.guests = k->next_guest;
+    pthread_mutex_unlock(&pool.lock);
+    if (!k && (k = och_calloc(1, sizeof *k))) k->base.index = MAX_WORKERS;
+    return k;
+}
+
+/* Runs the launch on this thread. When it takes longer than was expected, the groups not started are left to the workers. */
+static void run_own(worker *k, sim_launch_state *s) {
+    const double start = och_now_seconds();
+    const uint32_t old = sim_run_enter();
+    bool prefer_new = true;
+    k->lease = s;
+    k->lease_next = 0;
+    k->lease_end = s->next = s->n_groups;
+    atomic_store(&s->outstanding, (int64_t)s->n_groups);
+    for (;;) {
+        sim_block *b = prefer_new || !k->waiting.n ? start_group(k) : NULL;
+        if (!b) b = pop(&k->waiting);
+        if (!b) break;
+        prefer_new = run_block(k, b);
+        if (k->lease && (och_now_seconds() - start) * 1e9 > 2 * OWN_NS) {
+            pthread_mutex_lock(&pool.lock);
+            s->next = k->lease_next;
+            atomic_fetch_sub(&s->outstanding, (int64_t)(k->lease_end - k->lease_next));
+            k->lease = NULL;
+            list(s);
+            pthread_mutex_unlock(&pool.lock);
+        }
+    }
+    sim_run_leave(old);
+    pthread_mutex_lock(&pool.lock);
+    while (!s->complete) pthread_cond_wait(&pool.done, &pool.lock);
+    k->next_guest = pool.guests;
+    pool.guests = k;
+    pthread_mutex_unlock(&pool.lock);
+}
+
 och_status sim_pool_run(sim_launch_state *s, och_err *err) {
     pthread_mutex_lock(&pool.lock);
     och_status st = start_workers(err);
-    if (st == OCH_OK) {
-        sim_launch_state **end = &pool.active, *prev = NULL;
-        while (*end) {
-            prev = *end;
-            end = &prev->next_active;
-        }
-        s->prev_active = prev;
-        *end = s;
-        pthread_cond_broadcast(&pool.work);
-        while (!s->complete) pthread_cond_wait(&pool.done, &pool.lock);
-    }
     pthread_mutex_unlock(&pool.lock);
-    return st;
+    OCH_TRY(st);
+    worker *guest = is_own(s) ? take_guest() : NULL;
+    if (guest) {
+        run_own(guest, s);
+        return OCH_OK;
+    }
+    pthread_mutex_lock(&pool.lock);
+    list(s);
+    while (!s->complete) pthread_cond_wait(&pool.done, &pool.lock);
+    pthread_mutex_unlock(&pool.lock);
+    return OCH_OK;
 }

@@ -40,6 +40,7 @@ struct sim_program {
     const sim_uop *entry;
     uint32_t n_vgprs, n_agprs; /* one more than the highest register named */
     uint32_t n_own_vgprs;      /* the same, without what only the extra entries reach */
+    _Atomic uint32_t group_ns;
 };
 
 typedef struct builder {
@@ -541,5 +542,6 @@ const uint8_t *sim_program_consts(const sim_program *p) { return p->consts; }
 uint32_t sim_program_n_vgprs(const sim_program *p) { return p->n_vgprs; }
 uint32_t sim_program_n_own_vgprs(const sim_program *p) { return p->n_own_vgprs; }
 uint32_t sim_program_n_agprs(const sim_program *p) { return p->n_agprs; }
+_Atomic uint32_t *sim_program_group_ns(sim_program *p) { return &p->group_ns; }
 
 sim_wait sim_program_wait(const sim_program *p, const sim_uop *u) { return p->waits[u->index]; }

@@ -34,5 +34,7 @@ uint32_t sim_program_n_vgprs(const sim_program *p);
 /* Vector registers without what only extra entries reach: a kernel's descriptor must cover these. */
 uint32_t sim_program_n_own_vgprs(const sim_program *p);
 uint32_t sim_program_n_agprs(const sim_program *p);
+/* What a workgroup of it took lately, in host nanoseconds; 0: not known. For the pool's choices alone. */
+_Atomic uint32_t *sim_program_group_ns(sim_program *p);
 
 #endif

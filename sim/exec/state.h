@@ -31,6 +31,7 @@ struct sim_launch_state {
     sim_fault_kind fault;
     char report[OCH_ERR_MESSAGE_BYTES];
     bool complete;
+    bool listed;                 /* among the pool's active launches */
     sim_observer *observers[SIM_MAX_OBSERVERS];
     int n_observers;
     struct sim_launch_state *next_active, *prev_active;
@@ -41,6 +42,7 @@ typedef struct sim_block {
     struct sim_block *next;
     size_t capacity;
     uint32_t slices, gave_way;
+    bool set_aside; /* ever */
     sim_group group;
 } sim_block;
 
