@@ -18,6 +18,10 @@ VECTORS = {"s2": "i16", "us2": "u16", "h2": "f16"}
 THREADS = 128  # a workgroup
 
 
+def constant(text):
+    return not any(x in text for x in ("s->", "in[", "tid"))
+
+
 class Program:
     def __init__(self, rng, index):
         self.r, self.index = rng, index
@@ -142,14 +146,18 @@ class Program:
         suffix = {"f32": "f", "f64": "", "f16": "f16", "bf16": None}[t]
         k = r.randrange(17)
         if k < 6:
-            return f"(({t})({e()} {r.choice(['+', '-', '*'])} {e()}))"
+            a, op, b = e(), r.choice(["+", "-", "*"]), e()
+            # clang-22 takes 0 - x for -x as the operand of another instruction, which is wrong for +0: no constant on the left.
+            return f"(({t})({b} - {a}))" if op == "-" and constant(a) else f"(({t})({a} {op} {b}))"
         if k == 6:
             return f"(({t})(-{e()}))"
         if k == 7:
             return f"(({t})({self.cond(d - 1)} ? {e()} : {e()}))"
         if k == 8:
             o = self.any_scalar()
-            return f"(({t}){'(f32)' if {t, o} == {'f16', 'bf16'} else ''}{self.expr(o, d - 1)})"
+            text = f"(({t}){'(f32)' if {t, o} == {'f16', 'bf16'} else ''}{self.expr(o, d - 1)})"
+            # Of an f32 product, clang-22 makes v_fma_mixlo_f16 with the addend +0, which loses the sign of -0: no -0 comes out.
+            return f"(({t})({text} + ((f16)0.0)))" if t == "f16" and o in ("f32", "bf16") else text
         if k == 9 and t in ("f32", "f64"):
             return f"__builtin_fma{suffix}({e()}, {e()}, {e()})"
         if k == 10 and t in ("f32", "f64"):
@@ -157,7 +165,10 @@ class Program:
         if k == 11 and t in ("f32", "f64"):
             return f"({e()} / {e()})"
         if k == 12 and t in ("f32", "f64"):
-            return f"__builtin_sqrt{suffix}({e()})"
+            # For gfx12 at -O0, clang-22 puts what a uniform root needs in vector registers before EXEC is whole again at the
+            # end of a loop, and spills them there: no constant.
+            a = e()
+            return f"__builtin_sqrt{suffix}({self.variable_of_f32() if t == 'f32' and constant(a) else a})"
         if k == 13:
             # Against a zero, clang-22 makes a minimum of it for targets, which orders -0 before +0.
             a, b = self.leaf(t), self.leaf(t)
@@ -198,12 +209,17 @@ class Program:
             return f"({e()} * {e()} + {e()})"
         return self.leaf(t)
 
+    def variable_of_f32(self):
+        return "s->" + next(v for v, k in self.vars if k == "f32")
+
     def cond(self, d):
+        """Without && and ||: clang-22's structurizer moves a negation (whatever costs a target nothing) that both sides of a
+        short-circuit share up to where the first was decided, and loses it on the way through the second."""
         r = self.r
         t = self.any_scalar()
         d = max(d, 0)
         if r.random() < 0.15:
-            return f"({self.cond(d - 1)} {r.choice(['&&', '||'])} {self.cond(d - 1)})" if d > 0 else f"({self.leaf('u32')} & 1u)"
+            return f"({self.cond(d - 1)} {r.choice(['&', '|'])} {self.cond(d - 1)})" if d > 0 else f"({self.leaf('u32')} & 1u)"
         return f"({self.expr(t, d)} {r.choice(['<', '>', '<=', '>=', '==', '!='])} {self.expr(t, d)})"
 
     # ---- statements ----
