@@ -4,6 +4,7 @@
  * Devices: OCHRE_TEST_DEVICES, as och_device_open takes them, separated by commas; else one simulated board whose waves have
  * 32 lanes and one whose waves have 64, and the null device, which tests the way there and back (op_emulated.h). An argument
  * keeps the tests whose name contains it: conform_test_ops_devices linear, conform_test_ops_devices rope:sim:gfx942. */
+#include "base/env.h"
 #include "conform/support/op_suite.h"
 
 static const char *const defaults = "null,sim:gfx1151,sim:gfx942";
@@ -21,9 +22,9 @@ int main(int argc, char **argv) {
     /* The simulator and the cache of this build, unless others are asked for. */
     setenv("OCHRE_SIM_LIBRARY", OCHRE_BUILD_DIR "/sim/libamdhip64.so", 0);
     setenv("OCHRE_CACHE_DIR", OCHRE_BUILD_DIR "/kernel-cache", 0);
-    const char *list = getenv("OCHRE_TEST_DEVICES");
+    const char *list = och_env_get(OCH_ENV_OCHRE_TEST_DEVICES);
     static char names[1024];
-    snprintf(names, sizeof names, "%s", list && *list ? list : defaults);
+    snprintf(names, sizeof names, "%s", list ? list : defaults);
     for (char *rest = names, *device; (device = strtok_r(rest, ",", &rest));) {
         bool any = false;
         if (!strcmp(device, "null")) {
