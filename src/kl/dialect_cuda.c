@@ -1,0 +1,330 @@
+/* CUDA C++ for NVIDIA's targets, as NVRTC and clang take it: PTX where C++ says nothing, no header and no builtin of one
+ * compiler alone. */
+#include "kl/dialect.h"
+
+#define FN "static __device__ __forceinline__ "
+
+static const och_kl_piece_row rows[] = {
+    {OCH_KL_P_VECTOR, 0, 0, {0},
+     "template <class T, int N> struct alignas(sizeof(T) * N) och_vector {\n"
+     "    T e[N];\n"
+     "    __device__ __forceinline__ T &operator[](int i) { return e[i]; }\n"
+     "    __device__ __forceinline__ const T &operator[](int i) const { return e[i]; }\n"
+     "};\n"
+     "#define OCH_OPERATOR(op)                                                                                    \\\n"
+     "    template <class T, int N>                                                                               \\\n"
+     "    " FN "och_vector<T, N> operator op(och_vector<T, N> a, och_vector<T, N> b) {      \\\n"
+     "        och_vector<T, N> r;                                                                                 \\\n"
+     "        _Pragma(\"unroll\") for (int i = 0; i < N; i++) r.e[i] = (T)(a.e[i] op b.e[i]);                       \\\n"
+     "        return r;                                                                                           \\\n"
+     "    }\n"
+     "OCH_OPERATOR(+)\nOCH_OPERATOR(-)\nOCH_OPERATOR(*)\nOCH_OPERATOR(/)\nOCH_OPERATOR(%)\n"
+     "OCH_OPERATOR(&)\nOCH_OPERATOR(|)\nOCH_OPERATOR(^)\nOCH_OPERATOR(<<)\nOCH_OPERATOR(>>)\n"
+     "template <class T, int N> " FN "och_vector<T, N> operator-(och_vector<T, N> a) {\n"
+     "    och_vector<T, N> r;\n"
+     "#pragma unroll\n"
+     "    for (int i = 0; i < N; i++) r.e[i] = (T)-a.e[i];\n"
+     "    return r;\n"
+     "}\n"
+     "template <class T, int N> " FN "och_vector<T, N> operator~(och_vector<T, N> a) {\n"
+     "    och_vector<T, N> r;\n"
+     "#pragma unroll\n"
+     "    for (int i = 0; i < N; i++) r.e[i] = (T)~a.e[i];\n"
+     "    return r;\n"
+     "}\n"},
+    {OCH_KL_P_F16, 0, 0, {0},
+     "struct f16 {\n"
+     "    u16 h;\n"
+     "    f16() = default;\n"
+     "    __device__ __forceinline__ explicit f16(f32 x) { asm(\"cvt.rn.f16.f32 %0, %1;\" : \"=h\"(h) : \"f\"(x)); }\n"
+     "    __device__ __forceinline__ operator f32() const {\n"
+     "        f32 r;\n"
+     "        asm(\"cvt.f32.f16 %0, %1;\" : \"=f\"(r) : \"h\"(h));\n"
+     "        return r;\n"
+     "    }\n"
+     "};\n"
+     "#define OCH_F16(op, name)                                                                                   \\\n"
+     "    " FN "f16 operator op(f16 a, f16 b) {                                              \\\n"
+     "        f16 r;                                                                                              \\\n"
+     "        asm(name \" %0, %1, %2;\" : \"=h\"(r.h) : \"h\"(a.h), \"h\"(b.h));                                        \\\n"
+     "        return r;                                                                                           \\\n"
+     "    }\n"
+     "OCH_F16(+, \"add.rn.f16\")\nOCH_F16(-, \"sub.rn.f16\")\nOCH_F16(*, \"mul.rn.f16\")\n" FN
+     "f16 operator/(f16 a, f16 b) { return f16((f32)a / (f32)b); } // 24 bits are enough for a second rounding\n" FN
+     "f16 operator-(f16 a) {\n"
+     "    a.h ^= 0x8000;\n"
+     "    return a;\n"
+     "}\n"},
+    {OCH_KL_P_BITS, 0, 0, {0},
+     "template <class R, class T> " FN "R och_bits(T x) {\n"
+     "    union {\n"
+     "        T from;\n"
+     "        R to;\n"
+     "    } u;\n"
+     "    u.from = x;\n"
+     "    return u.to;\n"
+     "}\n"},
+    {OCH_KL_P_SPLAT, 0, 0, {0},
+     "template <class V, class T> " FN "V och_splat(T x) {\n"
+     "    V v;\n"
+     "#pragma unroll\n"
+     "    for (int i = 0; i < (int)(sizeof(V) / sizeof(T)); i++) v[i] = x;\n"
+     "    return v;\n"
+     "}\n"},
+    {OCH_KL_P_CONVERT, 0, 0, {0},
+     "template <class T, int N> " FN "T och_element(const och_vector<T, N> &);\n"
+     "template <class R, int N, class V> " FN "R och_convert(V v) {\n"
+     "    R r;\n"
+     "#pragma unroll\n"
+     "    for (int i = 0; i < N; i++) r[i] = (decltype(och_element(r)))v[i];\n"
+     "    return r;\n"
+     "}\n"},
+    /* A is the alignment that is known of the address. A vector is fetched in pieces no larger. */
+    {OCH_KL_P_GET, 0, 0, {0},
+     "template <int N> struct och_bytes_of;\n"
+     "template <> struct och_bytes_of<1> { typedef u8 type; };\n"
+     "template <> struct och_bytes_of<2> { typedef u16 type; };\n"
+     "template <> struct och_bytes_of<4> { typedef u32 type; };\n"
+     "template <> struct och_bytes_of<8> { typedef u64 type; };\n"
+     "template <> struct och_bytes_of<16> { struct alignas(16) type { u32 w[4]; }; };\n"
+     "template <class T, int A> " FN "T och_get(const void *p) {\n"
+     "    constexpr int piece = A > 16 ? 16 : A, n = (int)sizeof(T) > piece ? (int)sizeof(T) / piece : 1;\n"
+     "    typedef typename och_bytes_of<((int)sizeof(T) < piece ? (int)sizeof(T) : piece)>::type part;\n"
+     "    union {\n"
+     "        part from[n];\n"
+     "        T to;\n"
+     "    } u;\n"
+     "#pragma unroll\n"
+     "    for (int i = 0; i < n; i++) u.from[i] = ((const part *)p)[i];\n"
+     "    return u.to;\n"
+     "}\n"},
+    {OCH_KL_P_GET_STREAM, 0, 0, {OCH_KL_P_GET},
+     "template <class T, int A> " FN "T och_get_stream(const void *p) {\n"
+     "    if constexpr (A >= 16 && sizeof(T) % 16 == 0) {\n"
+     "        union {\n"
+     "            u32 from[sizeof(T) / 4];\n"
+     "            T to;\n"
+     "        } u;\n"
+     "#pragma unroll\n"
+     "        for (int i = 0; i < (int)sizeof(T) / 4; i += 4)\n"
+     "            asm(\"ld.global.cs.v4.u32 {%0, %1, %2, %3}, [%4];\"\n"
+     "                : \"=r\"(u.from[i]), \"=r\"(u.from[i + 1]), \"=r\"(u.from[i + 2]), \"=r\"(u.from[i + 3])\n"
+     "                : \"l\"((const u8 *)p + 4 * i));\n"
+     "        return u.to;\n"
+     "    } else return och_get<T, A>(p);\n"
+     "}\n"},
+    {OCH_KL_P_PUT, 0, 0, {OCH_KL_P_GET},
+     "template <class T, int A> " FN "void och_put(void *p, T x) {\n"
+     "    constexpr int piece = A > 16 ? 16 : A, n = (int)sizeof(T) > piece ? (int)sizeof(T) / piece : 1;\n"
+     "    typedef typename och_bytes_of<((int)sizeof(T) < piece ? (int)sizeof(T) : piece)>::type part;\n"
+     "    union {\n"
+     "        T from;\n"
+     "        part to[n];\n"
+     "    } u;\n"
+     "    u.from = x;\n"
+     "#pragma unroll\n"
+     "    for (int i = 0; i < n; i++) ((part *)p)[i] = u.to[i];\n"
+     "}\n"},
+    {OCH_KL_P_PUT_STREAM, 0, 0, {OCH_KL_P_PUT},
+     "template <class T, int A> " FN "void och_put_stream(void *p, T x) { och_put<T, A>(p, x); }\n"},
+#define SPECIAL(name, reg) FN "i32 " name "() {\n    u32 r;\n    asm(\"mov.u32 %0, " reg ";\" : \"=r\"(r));\n    return (i32)r;\n}\n"
+    {OCH_KL_P_THREAD, 0, 0, {0}, SPECIAL("och_thread", "%%tid.x")},
+    {OCH_KL_P_GROUP_ID, 0, 0, {0},
+     "template <int AXIS> " FN "i32 och_group_id() {\n"
+     "    u32 r;\n"
+     "    if constexpr (AXIS == 0) asm(\"mov.u32 %0, %%ctaid.x;\" : \"=r\"(r));\n"
+     "    else if constexpr (AXIS == 1) asm(\"mov.u32 %0, %%ctaid.y;\" : \"=r\"(r));\n"
+     "    else asm(\"mov.u32 %0, %%ctaid.z;\" : \"=r\"(r));\n"
+     "    return (i32)r;\n"
+     "}\n"},
+    {OCH_KL_P_GROUP_COUNT, 0, 0, {0},
+     "template <int AXIS> " FN "i32 och_group_count() {\n"
+     "    u32 r;\n"
+     "    if constexpr (AXIS == 0) asm(\"mov.u32 %0, %%nctaid.x;\" : \"=r\"(r));\n"
+     "    else if constexpr (AXIS == 1) asm(\"mov.u32 %0, %%nctaid.y;\" : \"=r\"(r));\n"
+     "    else asm(\"mov.u32 %0, %%nctaid.z;\" : \"=r\"(r));\n"
+     "    return (i32)r;\n"
+     "}\n"},
+    {OCH_KL_P_TO_BF16, OCH_CVT_PK_BF16, 0, {0},
+     FN "bf16 och_to_bf16(f32 x) {\n"
+        "    bf16 r;\n"
+        "    asm(\"cvt.rn.bf16.f32 %0, %1;\" : \"=h\"(r) : \"f\"(x));\n"
+        "    return r;\n"
+        "}\n"},
+    /* Of two values the lower byte is the second's. */
+    {OCH_KL_P_TO_FP8, OCH_CVT_FP8, 0, {0},
+     FN "fp8 och_to_fp8(f32 x) { // E4M3\n"
+        "    u16 r;\n"
+        "    asm(\"cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;\" : \"=h\"(r) : \"f\"(0.0f), \"f\"(x));\n"
+        "    return (fp8)r;\n"
+        "}\n"},
+
+/* Operations of one value and of two, on f32 and f16 and by element on vectors of them. */
+#define BY_ELEMENT_1(name)                                                                                                         \
+    "template <class T, int N> " FN "och_vector<T, N> " name "(och_vector<T, N> x) {\n"                                           \
+    "    och_vector<T, N> r;\n#pragma unroll\n    for (int i = 0; i < N; i++) r.e[i] = " name "(x.e[i]);\n    return r;\n}\n"
+#define BY_ELEMENT_2(name)                                                                                                         \
+    "template <class T, int N> " FN "och_vector<T, N> " name "(och_vector<T, N> a, och_vector<T, N> b) {\n"                       \
+    "    och_vector<T, N> r;\n#pragma unroll\n    for (int i = 0; i < N; i++) r.e[i] = " name "(a.e[i], b.e[i]);\n    return r;\n}\n"
+#define F32_1(name, ptx) FN "f32 " name "(f32 x) {\n    f32 r;\n    asm(\"" ptx " %0, %1;\" : \"=f\"(r) : \"f\"(x));\n    return r;\n}\n"
+#define F16_1(name, ptx) FN "f16 " name "(f16 x) {\n    f16 r;\n    asm(\"" ptx " %0, %1;\" : \"=h\"(r.h) : \"h\"(x.h));\n    return r;\n}\n"
+#define F32_2(name, ptx)                                                                                                           \
+    FN "f32 " name "(f32 a, f32 b) {\n    f32 r;\n    asm(\"" ptx " %0, %1, %2;\" : \"=f\"(r) : \"f\"(a), \"f\"(b));\n    return r;\n}\n"
+#define F16_2(name, ptx)                                                                                                           \
+    FN "f16 " name "(f16 a, f16 b) {\n    f16 r;\n    asm(\"" ptx " %0, %1, %2;\" : \"=h\"(r.h) : \"h\"(a.h), \"h\"(b.h));\n    return r;\n}\n"
+#define INTEGER_2(name, op, T) FN T " " name "(" T " a, " T " b) { return a " op " b ? a : b; }\n"
+#define INTEGERS_2(name, op) INTEGER_2(name, op, "i32") INTEGER_2(name, op, "u32") INTEGER_2(name, op, "i64") INTEGER_2(name, op, "u64")
+    {OCH_KL_P_MIN, 0, 0, {OCH_KL_P_F16, OCH_KL_P_VECTOR},
+     F32_2("och_min", "min.f32") F16_2("och_min", "min.f16") INTEGERS_2("och_min", "<") BY_ELEMENT_2("och_min")},
+    {OCH_KL_P_MAX, 0, 0, {OCH_KL_P_F16, OCH_KL_P_VECTOR},
+     F32_2("och_max", "max.f32") F16_2("och_max", "max.f16") INTEGERS_2("och_max", ">") BY_ELEMENT_2("och_max")},
+    {OCH_KL_P_ABS, 0, 0, {OCH_KL_P_F16, OCH_KL_P_VECTOR},
+     F32_1("och_abs", "abs.f32") F16_1("och_abs", "abs.f16") FN "i32 och_abs(i32 x) { return x < 0 ? -x : x; }\n" FN
+         "i64 och_abs(i64 x) { return x < 0 ? -x : x; }\n" BY_ELEMENT_1("och_abs")},
+    {OCH_KL_P_FMA, 0, 0, {OCH_KL_P_F16, OCH_KL_P_VECTOR},
+     FN "f32 och_fma(f32 a, f32 b, f32 c) {\n"
+        "    f32 r;\n"
+        "    asm(\"fma.rn.f32 %0, %1, %2, %3;\" : \"=f\"(r) : \"f\"(a), \"f\"(b), \"f\"(c));\n"
+        "    return r;\n"
+        "}\n" FN "f16 och_fma(f16 a, f16 b, f16 c) {\n"
+        "    f16 r;\n"
+        "    asm(\"fma.rn.f16 %0, %1, %2, %3;\" : \"=h\"(r.h) : \"h\"(a.h), \"h\"(b.h), \"h\"(c.h));\n"
+        "    return r;\n"
+        "}\n"
+        "template <class T, int N> " FN "och_vector<T, N> och_fma(och_vector<T, N> a, och_vector<T, N> b, och_vector<T, N> c) {\n"
+        "    och_vector<T, N> r;\n"
+        "#pragma unroll\n"
+        "    for (int i = 0; i < N; i++) r.e[i] = och_fma(a.e[i], b.e[i], c.e[i]);\n"
+        "    return r;\n"
+        "}\n"},
+    {OCH_KL_P_SQRT, 0, 0, {0}, F32_1("och_sqrt", "sqrt.rn.f32")},
+    {OCH_KL_P_RCP, 0, 0, {0}, F32_1("och_rcp", "rcp.approx.f32")},
+    {OCH_KL_P_RSQRT, 0, 0, {0}, F32_1("och_rsqrt", "rsqrt.approx.f32")},
+    {OCH_KL_P_EXP2, 0, 0, {0}, F32_1("och_exp2", "ex2.approx.f32")},
+    {OCH_KL_P_LOG2, 0, 0, {0}, F32_1("och_log2", "lg2.approx.f32")},
+    {OCH_KL_P_FLOOR, 0, 0, {0}, F32_1("och_floor", "cvt.rmi.f32.f32") BY_ELEMENT_1("och_floor")},
+    {OCH_KL_P_CEIL, 0, 0, {0}, F32_1("och_ceil", "cvt.rpi.f32.f32") BY_ELEMENT_1("och_ceil")},
+    {OCH_KL_P_ROUND, 0, 0, {0}, F32_1("och_round", "cvt.rni.f32.f32") BY_ELEMENT_1("och_round")},
+    {OCH_KL_P_TRUNC, 0, 0, {0}, F32_1("och_trunc", "cvt.rzi.f32.f32") BY_ELEMENT_1("och_trunc")},
+    {OCH_KL_P_COPYSIGN, 0, 0, {0},
+     FN "f32 och_copysign(f32 x, f32 y) {\n"
+        "    f32 r;\n"
+        "    asm(\"copysign.f32 %0, %1, %2;\" : \"=f\"(r) : \"f\"(y), \"f\"(x));\n"
+        "    return r;\n"
+        "}\n" BY_ELEMENT_2("och_copysign")},
+    {OCH_KL_P_ISNAN, 0, 0, {0}, FN "bool och_isnan(f32 x) { return x != x; }\n"},
+    {OCH_KL_P_ISINF, 0, 0, {OCH_KL_P_BITS}, FN "bool och_isinf(f32 x) { return (och_bits<u32>(x) & 0x7fffffffu) == 0x7f800000u; }\n"},
+    {OCH_KL_P_ISFINITE, 0, 0, {OCH_KL_P_BITS}, FN "bool och_isfinite(f32 x) { return (och_bits<u32>(x) & 0x7f800000u) != 0x7f800000u; }\n"},
+#define U32_1(name, ptx) FN "i32 " name "(u32 x) {\n    i32 r;\n    asm(\"" ptx "\" : \"=r\"(r) : \"r\"(x));\n    return r;\n}\n"
+    {OCH_KL_P_CLZ, 0, 0, {0}, U32_1("och_clz", "clz.b32 %0, %1;")},
+    {OCH_KL_P_CTZ, 0, 0, {0}, U32_1("och_ctz", "{ .reg .b32 t; brev.b32 t, %1; clz.b32 %0, t; }")},
+    {OCH_KL_P_POPCOUNT, 0, 0, {0}, U32_1("och_popcount", "popc.b32 %0, %1;")},
+    /* prmt takes its four indices from the nibbles of the lower half. */
+    {OCH_KL_P_PERM, 0, 0, {0},
+     FN "u32 och_perm(u32 hi, u32 lo, u32 selector) {\n"
+        "    const u32 s = (selector & 7) | (selector >> 4 & 0x70) | (selector >> 8 & 0x700) | (selector >> 12 & 0x7000);\n"
+        "    u32 r;\n"
+        "    asm(\"prmt.b32 %0, %1, %2, %3;\" : \"=r\"(r) : \"r\"(lo), \"r\"(hi), \"r\"(s));\n"
+        "    return r;\n"
+        "}\n"},
+#define DP4A(name, ptx)                                                                                                            \
+    FN "i32 " name "(u32 a, u32 b, i32 c) {\n"                                                                                    \
+       "    i32 r;\n    asm(\"" ptx " %0, %1, %2, %3;\" : \"=r\"(r) : \"r\"(a), \"r\"(b), \"r\"(c));\n    return r;\n}\n"
+    {OCH_KL_P_DOT4_SS, OCH_DOT4_I8, 0, {0}, DP4A("och_dot4_ss", "dp4a.s32.s32")},
+    {OCH_KL_P_DOT4_US, OCH_DOT4_I8, 0, {0}, DP4A("och_dot4_us", "dp4a.u32.s32")},
+    {OCH_KL_P_DOT4_UU, OCH_DOT4_U8, 0, {0}, DP4A("och_dot4_uu", "dp4a.u32.u32")},
+
+    {OCH_KL_P_FIRST, 0, 0, {OCH_KL_P_WORDS},
+     "template <class T> " FN "T och_first(T x) {\n"
+     "    u32 active, first;\n"
+     "    asm volatile(\"activemask.b32 %0;\" : \"=r\"(active));\n"
+     "    asm(\"{ .reg .b32 t; brev.b32 t, %1; clz.b32 %0, t; }\" : \"=r\"(first) : \"r\"(active));\n"
+     "    return och_by_words(x, [=](i32 w) {\n"
+     "        i32 r;\n"
+     "        asm volatile(\"shfl.sync.idx.b32 %0, %1, %2, 31, %3;\" : \"=r\"(r) : \"r\"(w), \"r\"(first), \"r\"(active));\n"
+     "        return r;\n"
+     "    });\n"
+     "}\n"},
+    {OCH_KL_P_READ, 0, 0, {0},
+     FN "i32 och_read(i32 x, i32 lane) {\n"
+        "    i32 r;\n"
+        "    asm volatile(\"shfl.sync.idx.b32 %0, %1, %2, 31, 0xffffffff;\" : \"=r\"(r) : \"r\"(x), \"r\"(lane));\n"
+        "    return r;\n"
+        "}\n"},
+    {OCH_KL_P_LANE_XOR, 0, 0, {0},
+     "template <int M> " FN "i32 och_lane_xor(i32 x) {\n"
+     "    i32 r;\n"
+     "    asm volatile(\"shfl.sync.bfly.b32 %0, %1, %2, 31, 0xffffffff;\" : \"=r\"(r) : \"r\"(x), \"n\"(M));\n"
+     "    return r;\n"
+     "}\n"},
+    {OCH_KL_P_SHUFFLE, 0, 0, {OCH_KL_P_WORDS, OCH_KL_P_LANE, OCH_KL_P_READ},
+     "template <int N, class T> " FN "T och_shuffle(T x, i32 lane) {\n"
+     "    const i32 from = (och_lane() & ~(N - 1)) | (lane & (N - 1));\n"
+     "    return och_by_words(x, [=](i32 w) { return och_read(w, from); });\n"
+     "}\n"},
+    {OCH_KL_P_FOLD_TOP, 0, 0, {OCH_KL_P_WORDS, OCH_KL_P_LANE_XOR},
+     "template <int M> " FN "i32 och_near(i32 x) { return och_lane_xor<M>(x); }\n"
+     "template <int N, class T, class F> " FN "T och_fold_top(T x, F f) {\n"
+     "    if constexpr (N > 16) x = f(x, och_by_words(x, [](i32 w) { return och_lane_xor<16>(w); }));\n"
+     "    return x;\n"
+     "}\n"},
+    {OCH_KL_P_BALLOT, 0, 0, {0},
+     FN "u64 och_ballot(bool c) {\n"
+        "    u32 r;\n"
+        "    asm volatile(\"{ .reg .pred p; setp.ne.u32 p, %1, 0; vote.sync.ballot.b32 %0, p, 0xffffffff; }\" : \"=r\"(r) : \"r\"((u32)c));\n"
+        "    return r;\n"
+        "}\n"},
+    {OCH_KL_P_BARRIER, 0, 0, {0}, FN "void och_barrier() { asm volatile(\"bar.sync 0;\" ::: \"memory\"); }\n"},
+    {OCH_KL_P_FENCE, 0, 0, {0},
+     "template <int SCOPE> " FN "void och_fence() { // 0 wave, 1 group, 2 device, 3 system\n"
+     "    if constexpr (SCOPE == 0) asm volatile(\"bar.warp.sync 0xffffffff;\" ::: \"memory\");\n"
+     "    else if constexpr (SCOPE == 1) asm volatile(\"fence.acq_rel.cta;\" ::: \"memory\");\n"
+     "    else if constexpr (SCOPE == 2) asm volatile(\"fence.acq_rel.gpu;\" ::: \"memory\");\n"
+     "    else asm volatile(\"fence.acq_rel.sys;\" ::: \"memory\");\n"
+     "}\n"},
+/* Scopes wave and group are the thread block's. */
+#define BY_SCOPE(before, after)                                                                                                    \
+    "    if constexpr (SCOPE < 2) asm volatile(\"" before ".cta" after ";\n"                                                      \
+    "    else if constexpr (SCOPE == 2) asm volatile(\"" before ".gpu" after ";\n"                                                \
+    "    else asm volatile(\"" before ".sys" after ";\n"
+#define RMW(name, op, T, suffix, c)                                                                                                \
+    "template <int SCOPE> " FN T " och_atomic_" name "(" T " *p, " T " x) {\n    " T " r;\n" BY_SCOPE(                            \
+        "atom.relaxed", "." op "." suffix " %0, [%1], %2;\" : \"=" c "\"(r) : \"l\"(p), \"" c "\"(x) : \"memory\")") "    return r;\n}\n"
+#define RMW3(name, op, s32, s64) RMW(name, op, "i32", s32, "r") RMW(name, op, "u32", "u32", "r") RMW(name, op, "u64", s64, "l")
+#define RMW_BITS(name, op) RMW(name, op, "i32", "b32", "r") RMW(name, op, "u32", "b32", "r") RMW(name, op, "u64", "b64", "l")
+    {OCH_KL_P_ATOMIC_ADD, 0, 0, {0}, RMW3("add", "add", "s32", "u64") RMW("add", "add", "f32", "f32", "f")},
+    {OCH_KL_P_ATOMIC_MIN, 0, 0, {0}, RMW3("min", "min", "s32", "u64")},
+    {OCH_KL_P_ATOMIC_MAX, 0, 0, {0}, RMW3("max", "max", "s32", "u64")},
+    {OCH_KL_P_ATOMIC_OR, 0, 0, {0}, RMW_BITS("or", "or")},
+    {OCH_KL_P_ATOMIC_AND, 0, 0, {0}, RMW_BITS("and", "and")},
+    {OCH_KL_P_ATOMIC_EXCHANGE, 0, 0, {0}, RMW_BITS("exchange", "exch") RMW("exchange", "exch", "f32", "b32", "f")},
+#define CAS(T, suffix, c)                                                                                                          \
+    "template <int SCOPE> " FN T " och_atomic_cas(" T " *p, " T " expected, " T " x) {\n    " T " r;\n" BY_SCOPE(                 \
+        "atom.relaxed", ".cas." suffix " %0, [%1], %2, %3;\" : \"=" c "\"(r) : \"l\"(p), \"" c "\"(expected), \"" c               \
+                        "\"(x) : \"memory\")") "    return r;\n}\n"
+    {OCH_KL_P_ATOMIC_CAS, 0, 0, {0}, CAS("i32", "b32", "r") CAS("u32", "b32", "r") CAS("u64", "b64", "l") CAS("f32", "b32", "f")},
+#define LOAD(T, suffix, c)                                                                                                         \
+    "template <int SCOPE> " FN T " och_atomic_load(const " T " *p) {\n    " T " r;\n" BY_SCOPE(                                   \
+        "ld.acquire", "." suffix " %0, [%1];\" : \"=" c "\"(r) : \"l\"(p) : \"memory\")") "    return r;\n}\n"
+    {OCH_KL_P_ATOMIC_LOAD, 0, 0, {0}, LOAD("i32", "s32", "r") LOAD("u32", "u32", "r") LOAD("u64", "u64", "l") LOAD("f32", "f32", "f")},
+#define STORE(T, suffix, c)                                                                                                        \
+    "template <int SCOPE> " FN "void och_atomic_store(" T " *p, " T " x) {\n" BY_SCOPE(                                           \
+        "st.release", "." suffix " [%0], %1;\" :: \"l\"(p), \"" c "\"(x) : \"memory\")") "}\n"
+    {OCH_KL_P_ATOMIC_STORE, 0, 0, {0}, STORE("i32", "s32", "r") STORE("u32", "u32", "r") STORE("u64", "u64", "l") STORE("f32", "f32", "f")},
+};
+
+const och_kl_dialect och_kl_dialect_cuda = {
+    .name = "CUDA C++",
+    .head = "#if defined(__clang__) && !defined(__global__)\n"
+            "#define __global__ __attribute__((global))\n"
+            "#define __device__ __attribute__((device))\n"
+            "#define __shared__ __attribute__((shared))\n"
+            "#define __launch_bounds__(n) __attribute__((launch_bounds(n)))\n"
+            "#define __forceinline__ inline __attribute__((always_inline))\n"
+            "#endif\n",
+    .vector = "typedef och_vector<%s, %d> %sx%d;\n",
+    .f16 = NULL,
+    .launch = "__launch_bounds__(%d)",
+    .rows = rows,
+    .n_rows = (int)(sizeof rows / sizeof rows[0]),
+};
