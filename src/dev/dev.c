@@ -100,6 +100,7 @@ static och_status accept(const och_backend *b, int index, och_device **out_devic
         *out_device = NULL;
         return st;
     }
+    info->unified = (*out_device)->vtable->unified_memory(*out_device);
     if (!info->label[0]) snprintf(info->label, sizeof info->label, "%s:%d", info->backend, info->index);
     return OCH_OK;
 }

@@ -9,7 +9,10 @@
 
 static const och_usage usage = {
     "devices", "[options]",
-    "Lists the devices that models can run on. The name in the first column is what --device takes.\n",
+    "Lists the devices that models can run on. The name in the first column is what --device takes; a GPU also answers to its\n"
+    "PCI address (hip:0000:03:00.0) and its target (hip:gfx1100), and sim:BOARD is any simulated board.\n"
+    "Facts: integrated: shares the host's memory; managed: managed memory that both may touch at the same time; unified: the\n"
+    "host may read and write the device's memory in place.\n",
     "  ochre devices\n  ochre devices --json\n"};
 
 static const char *kind_name(och_dev_kind k) {
@@ -23,23 +26,51 @@ static const char *kind_name(och_dev_kind k) {
     return "?";
 }
 
-static void row(const och_device *d, bool unified, bool json, bool first, och_strbuf *out) {
+/* What the host may do with its memory: "integrated, managed, unified", or "-". */
+static void put_facts(const och_dev_info *i, och_strbuf *out) {
+    size_t n = out->size;
+    if (i->integrated) och_strbuf_puts(out, "integrated");
+    if (i->managed) och_strbuf_printf(out, "%smanaged", out->size > n ? "," : "");
+    if (i->unified) och_strbuf_printf(out, "%sunified", out->size > n ? "," : "");
+    if (out->size == n) och_strbuf_puts(out, "-");
+}
+
+void och_main_device_json(const och_device *d, och_strbuf *out) {
     const och_dev_info *i = &d->info;
-    char name[32];
-    snprintf(name, sizeof name, "%s:%d", i->backend, i->index);
-    if (!json) {
-        och_strbuf_printf(out, "%-10s %-10s %-16s %8.1f GiB  %s\n", name, kind_name(i->kind), i->arch,
-                          (double)i->memory_bytes / (1024.0 * 1024 * 1024), i->name);
-        return;
-    }
-    och_strbuf_printf(out, "%s{\"device\": \"%s\", \"kind\": \"%s\", \"vendor\": ", first ? "" : ", ", name, kind_name(i->kind));
+    bool unified = d->vtable->unified_memory(d);
+    och_strbuf_printf(out, "{\"device\": \"%s\", \"kind\": \"%s\", \"vendor\": ", i->label, kind_name(i->kind));
     och_strbuf_json(out, i->vendor, strlen(i->vendor));
     och_strbuf_puts(out, ", \"name\": ");
     och_strbuf_json(out, i->name, strlen(i->name));
     och_strbuf_puts(out, ", \"arch\": ");
     och_strbuf_json(out, i->arch, strlen(i->arch));
-    och_strbuf_printf(out, ", \"memory_bytes\": %" PRIu64 ", \"unified_memory\": %s}", i->memory_bytes,
-                      unified ? "true" : "false");
+    och_strbuf_printf(out, ", \"memory_bytes\": %" PRIu64 ", \"unified_memory\": %s", i->memory_bytes, unified ? "true" : "false");
+    och_strbuf_printf(out, ", \"integrated\": %s, \"managed\": %s, \"unified\": %s, \"compute_units\": %d",
+                      i->integrated ? "true" : "false", i->managed ? "true" : "false", unified ? "true" : "false",
+                      i->n_compute_units);
+    if (i->wave_size)
+        och_strbuf_printf(out, ", \"wave_size\": %d, \"multiprocessors\": %d, \"lds_bytes\": %" PRIu32 ", \"max_group\": %" PRIu32
+                          ", \"l2_bytes\": %" PRIu64 ", \"bandwidth_gbps\": %.1f, \"code_object_version\": %d, \"pci\": \"%s\"",
+                          i->wave_size, i->n_multiprocessors, i->lds_bytes, i->max_group, i->l2_bytes, i->bandwidth_gbps,
+                          i->code_object_version, i->pci);
+    if (i->runtime[0]) {
+        och_strbuf_puts(out, ", \"runtime\": ");
+        och_strbuf_json(out, i->runtime, strlen(i->runtime));
+    }
+    och_strbuf_puts(out, "}");
+}
+
+void och_main_device_row(const och_device *d, och_strbuf *out) {
+    const och_dev_info *i = &d->info;
+    och_strbuf facts = {0};
+    put_facts(i, &facts);
+    och_strbuf_printf(out, "%-10s %-10s %-24s %8.1f GiB  %-26s %s\n", i->label, kind_name(i->kind), i->arch,
+                      (double)i->memory_bytes / (1024.0 * 1024 * 1024), och_strbuf_str(&facts), i->name);
+    och_strbuf_deinit(&facts);
+}
+
+void och_main_device_heading(och_strbuf *out) {
+    och_strbuf_printf(out, "%-10s %-10s %-24s %12s  %-26s %s\n", "device", "kind", "arch", "memory", "facts", "name");
 }
 
 int och_cmd_devices(int argc, char **argv) {
@@ -50,7 +81,7 @@ int och_cmd_devices(int argc, char **argv) {
     och_strbuf out = {0}, absent = {0};
     bool first = true;
     if (json) och_strbuf_puts(&out, "{\"devices\": [");
-    else och_strbuf_printf(&out, "%-10s %-10s %-16s %12s  %s\n", "device", "kind", "arch", "memory", "name");
+    else och_main_device_heading(&out);
     const och_dev_options options = {0};
     for (int b = 0; b < och_backend_count(); b++) {
         const och_backend *be = och_backend_at(b);
@@ -59,12 +90,17 @@ int och_cmd_devices(int argc, char **argv) {
         if (be->count(&n, &err) != OCH_OK) och_strbuf_printf(&absent, "ochre: %s: %s\n", be->name, err.message);
         for (int i = 0; i < n; i++) {
             och_device *d = NULL;
+            char name[32];
             och_err_clear(&err);
-            if (be->open(i, &options, &d, &err) != OCH_OK) {
-                och_strbuf_printf(&absent, "ochre: %s:%d: %s\n", be->name, i, err.message);
+            snprintf(name, sizeof name, "%s:%d", be->name, i);
+            if (och_device_open(name, &options, &d, &err) != OCH_OK) {
+                och_strbuf_printf(&absent, "ochre: %s: %s\n", name, err.message);
                 continue;
             }
-            row(d, d->vtable->unified_memory(d), json, first, &out);
+            if (json) {
+                och_strbuf_puts(&out, first ? "" : ", ");
+                och_main_device_json(d, &out);
+            } else och_main_device_row(d, &out);
             first = false;
             och_device_release(d);
         }

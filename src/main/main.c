@@ -3,16 +3,19 @@
 
 #include "base/env.h"
 #include "base/log.h"
+#include "dev/hip/hip_lib.h"
 #include "op/op.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <time.h>
 #include <unistd.h>
 
 typedef struct command {
@@ -29,6 +32,7 @@ static const command commands[] = {
     {"verify", och_cmd_verify, "compare a model's logits with golden files or with the reference provider"},
     {"tokenize", och_cmd_tokenize, "text to token ids and back"},
     {"devices", och_cmd_devices, "list the devices that models can run on"},
+    {"doctor", och_cmd_doctor, "what of GPUs works on this machine, what does not, and what to do"},
     {"sim", och_cmd_sim, "run a HIP program on AMD GPUs in software"},
     {"ops", och_cmd_ops, "list the ops and which provider covers them on which device"},
 };
@@ -214,6 +218,31 @@ static bool hold_standard_streams(void) {
     return true;
 }
 
+/* The end belongs to finalizers of a GPU's runtime, which have been seen to hang and to crash. What was to be done is done and
+ * written by now: they get a second, and cannot change the result. */
+static int final_rc;
+static void *end_late(void *arg) {
+    (void)arg;
+    struct timespec second = {1, 0};
+    nanosleep(&second, NULL);
+    _exit(final_rc);
+    return NULL;
+}
+static void on_crash_at_end(int signo) {
+    (void)signo;
+    _exit(final_rc);
+}
+static void guard_end(int rc) {
+    static const int signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
+    pthread_t thread;
+    if (!och_hip_any_opened()) return;
+    final_rc = rc;
+    fflush(NULL);
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) signal(signals[i], on_crash_at_end);
+    if (pthread_create(&thread, NULL, end_late, NULL) != 0) _exit(rc);
+    pthread_detach(thread);
+}
+
 int main(int argc, char **argv) {
     signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of the write, and reported as one */
     signal(SIGXFSZ, SIG_IGN); /* so is a limit on the size of files */
@@ -229,5 +258,6 @@ int main(int argc, char **argv) {
     errno = 0;
     if ((fflush(stdout) != 0 || ferror(stdout)) && rc == OCH_EXIT_OK)
         rc = och_main_error("standard output: %s", errno ? strerror(errno) : "a write failed");
+    guard_end(rc);
     return rc;
 }

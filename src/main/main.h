@@ -17,6 +17,7 @@ enum { OCH_EXIT_OK = 0, OCH_EXIT_FAILURE = 1, OCH_EXIT_USAGE = 2, OCH_EXIT_INTER
 
 int och_cmd_bench(int argc, char **argv);
 int och_cmd_devices(int argc, char **argv);
+int och_cmd_doctor(int argc, char **argv);
 int och_cmd_inspect(int argc, char **argv);
 int och_cmd_ops(int argc, char **argv);
 int och_cmd_pull(int argc, char **argv);
@@ -69,9 +70,17 @@ typedef struct och_usage {
 
 /* Parses argv[1 ..]: long options "--name VALUE" and "--name=VALUE", letters "-n VALUE" and "-nVALUE", positional
  * arguments anywhere, "--" ends the options. --help and -h print the help to stdout. Returns -1 to go on, else the exit
- * code to return. *out_n_args positional arguments are left in args (at most max_args). */
+ * code to return. A table with "device" also takes --require-gpu. *out_n_args positional arguments are left in args (at most max_args). */
 int och_opts_parse(const och_usage *usage, const och_opt *opts, size_t n_opts, int argc, char **argv, const char **args,
                    int max_args, int *out_n_args) OCH_WARN_UNUSED;
+
+/* ---- devices ---- */
+
+struct och_device;
+/* The table of `ochre devices`, and an object of its --json. */
+void och_main_device_heading(och_strbuf *out);
+void och_main_device_row(const struct och_device *d, och_strbuf *out);
+void och_main_device_json(const struct och_device *d, och_strbuf *out);
 
 /* ---- models ---- */
 

@@ -39,6 +39,17 @@ const char *och_main_nearest(const char *word, const char *const *names, size_t 
     return best <= 2 && best < strlen(word) ? found : NULL;
 }
 
+/* What goes with every --device. The device is opened rooms away from here: the environment carries it there. */
+static bool require_gpu;
+static const och_opt require_option = {"require-gpu", 0, OCH_OPT_FLAG, &require_gpu, 0, 0, NULL,
+                                       "fail where --device auto would fall back to the CPU", NULL};
+
+static bool takes_device(const och_opt *opts, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (!strcmp(opts[i].name, "device")) return true;
+    return false;
+}
+
 static void help(const och_usage *u, const och_opt *opts, size_t n_opts) {
     printf("usage: ochre %s %s\n\n%s", u->command, u->synopsis, u->about);
     if (n_opts) printf("\noptions:\n");
@@ -49,6 +60,7 @@ static void help(const och_usage *u, const och_opt *opts, size_t n_opts) {
                  o->letter ? "," : " ", o->name, o->arg ? " " : "", o->arg ? o->arg : "");
         printf("  %-29s %s\n", left, o->doc);
     }
+    if (takes_device(opts, n_opts)) printf("      --%-23s %s\n", require_option.name, require_option.doc);
     printf("  %-29s %s\n", "-h, --help", "print this help");
     if (u->examples) printf("\nexamples:\n%s", u->examples);
 }
@@ -101,6 +113,8 @@ static int set_value(const och_usage *u, const och_opt *o, const char *value) {
 static const och_opt *find_long(const och_opt *opts, size_t n, const char *name, size_t n_bytes) {
     for (size_t i = 0; i < n; i++)
         if (strlen(opts[i].name) == n_bytes && !memcmp(opts[i].name, name, n_bytes)) return &opts[i];
+    if (takes_device(opts, n) && strlen(require_option.name) == n_bytes && !memcmp(require_option.name, name, n_bytes))
+        return &require_option;
     return NULL;
 }
 
@@ -109,7 +123,8 @@ static int unknown(const och_usage *u, const och_opt *opts, size_t n_opts, const
     const char *names[64];
     char word[32];
     size_t n = 0;
-    for (; n < n_opts && n < 63; n++) names[n] = opts[n].name;
+    for (; n < n_opts && n < 62; n++) names[n] = opts[n].name;
+    if (takes_device(opts, n_opts)) names[n++] = require_option.name;
     names[n++] = "help";
     snprintf(word, sizeof word, "%.*s", (int)(n_bytes < 31 ? n_bytes : 31), name);
     const char *near = n_bytes > 1 ? och_main_nearest(word, names, n) : NULL;
@@ -160,5 +175,6 @@ int och_opts_parse(const och_usage *u, const och_opt *opts, size_t n_opts, int a
         rc = set_value(u, o, value ? value : "");
         if (rc >= 0) return rc;
     }
+    if (require_gpu && setenv("OCHRE_REQUIRE_GPU", "1", 1)) return och_main_error("setenv: %s", strerror(errno));
     return -1;
 }

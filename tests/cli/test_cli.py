@@ -237,7 +237,7 @@ class Frame(unittest.TestCase):
 
 class Run(unittest.TestCase):
     def test_text_alone_on_stdout(self):
-        r = ochre("run", MODEL, "--prompt", "the", "--max-tokens", "8", "--quiet")
+        r = ochre("run", MODEL, "--device", "cpu", "--prompt", "the", "--max-tokens", "8", "--quiet")
         self.assertEqual((r.returncode, r.stderr), (0, ""))
         self.assertTrue(r.stdout.endswith("\n"))
         s = ochre("run", MODEL, "--prompt", "the", "--max-tokens", "8", "--stats")
@@ -336,7 +336,7 @@ class Run(unittest.TestCase):
         self.assertIn("template", r.stderr)
 
     def test_zero_tokens(self):
-        r = ochre("run", MODEL, "--prompt", "the", "-n", "0", "-q")
+        r = ochre("run", MODEL, "--device", "cpu", "--prompt", "the", "-n", "0", "-q")
         self.assertEqual((r.returncode, r.stdout, r.stderr), (0, "", ""))
 
     def test_interrupt(self):
@@ -388,7 +388,7 @@ class Run(unittest.TestCase):
         for threads in ("1", "2"):
             with open(path, "wb") as f:
                 f.write(tiny_gguf.build())
-            p = subprocess.Popen([OCHRE, "bench", path, "-p", "0", "-n", "128", "--interactive", "-t", threads],
+            p = subprocess.Popen([OCHRE, "bench", path, "--device", "cpu", "-p", "0", "-n", "128", "--interactive", "-t", threads],
                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
             p.stdout.readline()
             os.truncate(path, 0)

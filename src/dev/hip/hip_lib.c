@@ -49,6 +49,26 @@ static bool fail(hip_attempt *t, hip_find find, const char *fmt, const char *a, 
     return false;
 }
 
+size_t och_hip_lib_missing(const hip_lib *lib, och_strbuf *out) {
+    size_t n = 0;
+    for (size_t i = 0; i < sizeof symbols / sizeof symbols[0]; i++) {
+        void *p;
+        memcpy(&p, (const char *)&lib->api + symbols[i].offset, sizeof p);
+        if (!p) och_strbuf_printf(out, "%s%s (HIP %d.%d)", n++ ? ", " : "", symbols[i].name, symbols[i].since / 100, symbols[i].since % 100);
+    }
+    return n;
+}
+
+/* The release, major * 100 + minor. A runtime that cannot start does not always tell; then its file's name does. */
+static int release_of(const hip_lib *lib) {
+    if (lib->version) return lib->version / 10000000 * 100 + lib->version / 100000 % 100;
+    char real_path[PATH_MAX];
+    const char *so = realpath(lib->path, real_path) ? strstr(real_path, ".so.") : NULL;
+    int major = 0, minor = 0;
+    if (so && sscanf(so, ".so.%d.%d", &major, &minor) >= 1 && major < 100 && minor < 100) return major * 100 + minor;
+    return lib->api.hipGetDevicePropertiesR0600 ? 600 : OLDEST;
+}
+
 static bool same_file(const char *a, const char *b) {
     struct stat x, y;
     return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
@@ -84,7 +104,7 @@ bool och_hip_lib_open_file(const char *path, hip_lib *out_lib, hip_attempt *out_
     else lib->version = 0;
     t->version = lib->version;
     if (missing) return fail(t, HIP_TOO_OLD, "HIP %s lacks %s", version, missing);
-    int release = lib->version / 10000000 * 100 + lib->version / 100000 % 100;
+    int release = release_of(lib);
     if (release < OLDEST) return fail(t, HIP_TOO_OLD, "HIP %s is older than 5.2%s", version, "");
     for (size_t i = 0; i < sizeof runtimes / sizeof runtimes[0]; i++)
         if (runtimes[i].from <= release) lib->runtime = &runtimes[i];

@@ -71,6 +71,8 @@ bool och_hip_any_opened(void);
 bool och_hip_lib_open_file(const char *path, hip_lib *out_lib, hip_attempt *out_attempt);
 /* hipInit and the count of devices. */
 void och_hip_lib_count(hip_lib *lib);
+/* Appends the optional calls that the library lacks, each as "hipKernelGetFunction (HIP 7.12)"; how many. */
+size_t och_hip_lib_missing(const hip_lib *lib, och_strbuf *out);
 /* The candidates in order: files that exist, and folders without one. */
 void och_hip_search(hip_attempts *out);
 hip_attempt *och_hip_attempt_add(hip_attempts *a, const char *place, const char *path);

@@ -96,6 +96,9 @@ static och_status start(const char *boards, const char *path, hip_lib *lib, och_
     }
     och_free(kept);
     /* the descriptor stays: the loader tells libraries apart by name, and the next copy must not get this one */
+    if (st == OCH_OK && !lib->n_devices && !lib->version)
+        st = och_err_set(err, OCH_NOTFOUND, "the simulator has no boards \"%s\"; what it says on standard error lists those that it "
+                         "has", boards);
     if (st != OCH_OK) return st;
     lib->simulated = true;
     snprintf(lib->path, sizeof lib->path, "%s", path);

@@ -1,0 +1,385 @@
+/* ochre doctor: what of GPUs works on this machine, what does not, and what to do about it. The report is made to be pasted
+ * into a message to somebody else. */
+#include "main/main.h"
+
+#include "base/env.h"
+#include "dev/dev.h"
+#include "dev/hip/hip_lib.h"
+#include "jit/jit.h"
+#include "jit/pack.h"
+#include "target/target.h"
+
+#include <fcntl.h>
+#include <glob.h>
+#include <grp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+static const och_usage usage = {
+    "doctor", "[options]",
+    "Looks at all that running on a GPU needs, and says in a sentence a problem what is wrong and what to do.\n",
+    "  ochre doctor\n  ochre doctor --json\n"};
+
+enum { MAX_DEVICES = 32 };
+
+typedef struct report {
+    bool json;
+    och_strbuf out, problems; /* problems: lines, or members of an array */
+    size_t n_problems;
+    hip_lib *lib; /* NULL: none serves */
+    och_device *devices[MAX_DEVICES]; /* of hip, opened */
+    int n_devices;
+} report;
+
+static void put_string(report *r, const char *name, const char *value) {
+    och_strbuf_printf(&r->out, "\"%s\": ", name);
+    och_strbuf_json(&r->out, value, strlen(value));
+}
+
+static void problem(report *r, const char *fmt, ...) OCH_PRINTF(2, 3);
+static void problem(report *r, const char *fmt, ...) {
+    char text[1024];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    if (r->json) {
+        och_strbuf_puts(&r->problems, r->n_problems ? ", " : "");
+        och_strbuf_json(&r->problems, text, strlen(text));
+    } else och_strbuf_printf(&r->problems, "  %zu. %s\n", r->n_problems + 1, text);
+    r->n_problems++;
+}
+
+static void heading(report *r, const char *text) {
+    if (!r->json) och_strbuf_printf(&r->out, "\n%s\n", text);
+}
+
+/* ---- libraries ---- */
+
+static void libraries(report *r) {
+    och_err err = {0};
+    och_status st = och_hip_lib(&r->lib, &err);
+    const hip_attempts *a = och_hip_lib_attempts();
+    heading(r, "HIP libraries, in the order in which they are looked for");
+    if (r->json) och_strbuf_puts(&r->out, ", \"hip_libraries\": [");
+    bool opened = false;
+    for (size_t i = 0; i < a->n; i++) {
+        const hip_attempt *t = &a->at[i];
+        char version[32] = "";
+        if (t->version) och_hip_version_text(t->version, version, sizeof version);
+        const char *state = t->find == HIP_OPENED    ? "in use"
+                            : t->find == HIP_TOO_OLD ? "too old"
+                            : t->find == HIP_BROKEN  ? "broken"
+                            : t->why[0]              ? "absent"
+                            : opened                 ? "not tried"
+                                                     : "absent";
+        if (t->find == HIP_OPENED) opened = true;
+        if (r->json) {
+            och_strbuf_puts(&r->out, i ? ", {" : "{");
+            put_string(r, "path", t->path);
+            och_strbuf_puts(&r->out, ", ");
+            put_string(r, "place", t->place);
+            och_strbuf_printf(&r->out, ", \"state\": \"%s\", \"version\": \"%s\", ", state, version);
+            put_string(r, "why", t->why);
+            och_strbuf_puts(&r->out, "}");
+        } else
+            och_strbuf_printf(&r->out, "  %-9s  %s%s%s%s%s (%s)\n", state, t->path, *version ? ": HIP " : "", version, t->why[0] ? ": " : "",
+                              t->why, t->place);
+        if (t->find == HIP_BROKEN)
+            problem(r, "%s %s: repair or remove it, or name another in OCHRE_HIP_LIBRARY.", t->path, t->why);
+        if (t->find == HIP_TOO_OLD)
+            problem(r, "%s cannot serve, %s: install HIP 5.2 or newer (ROCm 5.2 or newer).", t->path, t->why);
+    }
+    if (r->json) och_strbuf_puts(&r->out, "]");
+    if (st != OCH_OK) problem(r, "No HIP library serves: %s.", err.message);
+    och_strbuf missing = {0};
+    size_t n = r->lib ? och_hip_lib_missing(r->lib, &missing) : 0;
+    if (r->json) {
+        och_strbuf_puts(&r->out, ", ");
+        put_string(r, "optional_calls_missing", och_strbuf_str(&missing));
+    } else if (n) och_strbuf_printf(&r->out, "  optional calls that it lacks: %s\n", och_strbuf_str(&missing));
+    if (r->lib && r->lib->simulated)
+        problem(r, "The HIP library in use is Ochre's simulator: what runs on hip:... is simulated (LD_LIBRARY_PATH or "
+                   "OCHRE_HIP_LIBRARY names it).");
+    och_strbuf_deinit(&missing);
+}
+
+/* ---- headers ---- */
+
+/* The numbers of hip_version.h; false where it has none. */
+static bool header_version(const char *path, int *out_major, int *out_minor) {
+    FILE *f = fopen(path, "r");
+    char line[256];
+    *out_major = *out_minor = -1;
+    if (!f) return false;
+    while (fgets(line, sizeof line, f)) {
+        (void)sscanf(line, "#define HIP_VERSION_MAJOR %d", out_major);
+        (void)sscanf(line, "#define HIP_VERSION_MINOR %d", out_minor);
+    }
+    fclose(f);
+    return *out_major >= 0 && *out_minor >= 0;
+}
+
+static void header(report *r, const char *path, size_t *n) {
+    int major, minor;
+    if (!header_version(path, &major, &minor)) return;
+    int have = r->lib ? r->lib->version / 100000 : 0;
+    bool agrees = !have || have == major * 100 + minor;
+    if (r->json) {
+        och_strbuf_puts(&r->out, *n ? ", {" : "{");
+        put_string(r, "path", path);
+        och_strbuf_printf(&r->out, ", \"version\": \"%d.%d\", \"agrees\": %s}", major, minor, agrees ? "true" : "false");
+    } else och_strbuf_printf(&r->out, "  %s: HIP %d.%d%s\n", path, major, minor, agrees ? "" : ", not the runtime's");
+    (*n)++;
+    if (!agrees)
+        problem(r, "The headers %s are of HIP %d.%d and the library in use is %d.%d: programs built with them may not fit it; Ochre "
+                   "includes none of them.", path, major, minor, have / 100, have % 100);
+}
+
+static void headers(report *r) {
+    static const char *const patterns[] = {"/opt/rocm/include", "/opt/rocm-*/include", "/usr/include", "/usr/local/include"};
+    char folder[512], path[600];
+    size_t n = 0;
+    heading(r, "HIP headers");
+    if (r->json) och_strbuf_puts(&r->out, ", \"hip_headers\": [");
+    const char *rocm = och_env_foreign("ROCM_PATH");
+    if (rocm && snprintf(path, sizeof path, "%s/include/hip/hip_version.h", rocm) < (int)sizeof path) header(r, path, &n);
+    for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
+        glob_t g;
+        och_hip_system_path(patterns[i], folder, sizeof folder);
+        snprintf(path, sizeof path, "%s/hip/hip_version.h", folder);
+        if (glob(path, 0, NULL, &g) != 0) continue;
+        for (size_t k = 0; k < g.gl_pathc; k++) header(r, g.gl_pathv[k], &n);
+        globfree(&g);
+    }
+    if (r->json) och_strbuf_puts(&r->out, "]");
+    else if (!n) och_strbuf_puts(&r->out, "  none (none is needed)\n");
+}
+
+/* ---- the environment and the nodes ---- */
+
+static void environment(report *r) {
+    static const char *const names[] = {"HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL",
+                                        "HSA_OVERRIDE_GFX_VERSION", "HSA_XNACK", "HSA_ENABLE_SDMA", "ROCM_PATH", "HIP_PATH",
+                                        "LD_LIBRARY_PATH", "OCHRE_HIP_LIBRARY", "OCHRE_SYSTEM_ROOT", "OCHRE_SIM_BOARD",
+                                        "OCHRE_SIM_QUIRKS", "OCHRE_REQUIRE_GPU", "OCHRE_HIP_SYNC"};
+    size_t n = 0;
+    heading(r, "Environment");
+    if (r->json) och_strbuf_puts(&r->out, ", \"environment\": {");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *v = och_env_foreign(names[i]);
+        if (!v) continue;
+        if (r->json) {
+            if (n) och_strbuf_puts(&r->out, ", ");
+            put_string(r, names[i], v);
+        } else och_strbuf_printf(&r->out, "  %s=%s\n", names[i], v);
+        n++;
+    }
+    if (r->json) och_strbuf_puts(&r->out, "}");
+    else if (!n) och_strbuf_puts(&r->out, "  nothing that matters here is set\n");
+    const char *v = och_env_foreign("HSA_OVERRIDE_GFX_VERSION");
+    if (v)
+        problem(r, "HSA_OVERRIDE_GFX_VERSION=%s makes the runtime claim another target than the board has: unset it unless you know "
+                   "that the two run the same code.", v);
+    och_strbuf hiding = {0};
+    och_hip_hiding_variables(&hiding);
+    if (hiding.size) problem(r, "%s hides devices: unset it to see all.", och_strbuf_str(&hiding));
+    och_strbuf_deinit(&hiding);
+}
+
+/* A library that shows no device is a problem with a reason of its own, and the nodes are looked at for it. */
+static bool explained_later(const report *r) { return r->lib && !r->lib->n_devices; }
+
+static bool node(report *r, const char *path, size_t *n) {
+    struct stat sb;
+    char owner[64] = "?";
+    bool there = stat(path, &sb) == 0, usable = there && faccessat(AT_FDCWD, path, R_OK | W_OK, AT_EACCESS) == 0;
+    const struct group *g = there ? getgrgid(sb.st_gid) : NULL;
+    if (g) snprintf(owner, sizeof owner, "%s", g->gr_name);
+    else if (there) snprintf(owner, sizeof owner, "%u", (unsigned)sb.st_gid);
+    if (r->json) {
+        och_strbuf_puts(&r->out, *n ? ", {" : "{");
+        put_string(r, "path", path);
+        och_strbuf_printf(&r->out, ", \"there\": %s, \"usable\": %s}", there ? "true" : "false", usable ? "true" : "false");
+    } else if (there)
+        och_strbuf_printf(&r->out, "  %s: %s (mode %03o, group %s)\n", path, usable ? "usable" : "no permission",
+                          (unsigned)(sb.st_mode & 0777), owner);
+    else och_strbuf_printf(&r->out, "  %s: absent\n", path);
+    (*n)++;
+    if (there && !usable && !explained_later(r))
+        problem(r, "%s may not be opened by this user: run sudo usermod -aG %s $USER and log in again.", path, owner);
+    return there;
+}
+
+static void nodes(report *r) {
+    char path[512];
+    size_t n = 0;
+    glob_t g;
+    heading(r, "Device nodes");
+    if (r->json) och_strbuf_puts(&r->out, ", \"nodes\": [");
+    bool kfd = node(r, och_hip_system_path("/dev/kfd", path, sizeof path), &n);
+    och_hip_system_path("/dev/dri/renderD*", path, sizeof path);
+    if (glob(path, 0, NULL, &g) == 0) {
+        for (size_t i = 0; i < g.gl_pathc; i++) (void)node(r, g.gl_pathv[i], &n);
+        globfree(&g);
+    } else if (!r->json) och_strbuf_printf(&r->out, "  %s: none\n", path);
+    if (r->json) och_strbuf_puts(&r->out, "]");
+    if (!kfd && !(r->lib && r->lib->simulated) && !explained_later(r))
+        problem(r, "There is no /dev/kfd: this machine has no AMD GPU with a loaded amdgpu driver, or this is a container that was not "
+                   "given it (docker run --device /dev/kfd --device /dev/dri).");
+}
+
+/* ---- devices ---- */
+
+static void devices(report *r) {
+    heading(r, "Devices of HIP");
+    if (r->json) och_strbuf_puts(&r->out, ", \"devices\": [");
+    for (int i = 0; r->lib && i < r->lib->n_devices && i < MAX_DEVICES; i++) {
+        char name[32];
+        och_err err = {0};
+        och_device *d;
+        snprintf(name, sizeof name, "hip:%d", i);
+        if (och_device_open(name, NULL, &d, &err) != OCH_OK) {
+            problem(r, "%s cannot be opened: %s.", name, err.message);
+            continue;
+        }
+        if (r->json) {
+            if (r->n_devices) och_strbuf_puts(&r->out, ", ");
+            och_main_device_json(d, &r->out);
+        } else {
+            const och_dev_info *f = &d->info;
+            if (!r->n_devices) och_strbuf_puts(&r->out, "  "), och_main_device_heading(&r->out);
+            och_strbuf_puts(&r->out, "  ");
+            och_main_device_row(d, &r->out);
+            och_strbuf_printf(&r->out, "    %s, %d compute units (%d multiprocessors), wave %d, LDS %u KiB, L2 %llu KiB, %.0f GB/s, code "
+                              "objects to version %d\n", f->pci, f->n_compute_units, f->n_multiprocessors, f->wave_size,
+                              f->lds_bytes / 1024, (unsigned long long)f->l2_bytes / 1024, f->bandwidth_gbps, f->code_object_version);
+        }
+        och_target_id id;
+        if (och_target_find(d->info.arch, &id, &err) != OCH_OK) problem(r, "%s is of a target that Ochre does not know: %s.", name, err.message);
+        r->devices[r->n_devices++] = d;
+    }
+    if (r->json) och_strbuf_puts(&r->out, "]");
+    else if (!r->n_devices) och_strbuf_puts(&r->out, "  none\n");
+    if (r->lib && !r->lib->n_devices) {
+        char version[32];
+        och_strbuf why = {0};
+        och_hip_version_text(r->lib->version, version, sizeof version);
+        och_hip_explain_no_device(r->lib, &why);
+        problem(r, "HIP %s (%s) shows no device: %s (%d)%s%s.", version, r->lib->path, r->lib->api.hipGetErrorName(r->lib->count_error),
+                (int)r->lib->count_error, why.size ? "; " : "", och_strbuf_str(&why));
+        och_strbuf_deinit(&why);
+    }
+    char path[512];
+    och_err err = {0};
+    bool sim = och_hip_sim_path(path, sizeof path, &err) == OCH_OK;
+    heading(r, "Simulator");
+    if (r->json) {
+        och_strbuf_puts(&r->out, ", ");
+        put_string(r, "simulator", sim ? path : "");
+    } else och_strbuf_printf(&r->out, "  %s\n", sim ? path : err.message);
+}
+
+/* ---- compilers and packs ---- */
+
+/* A block of lines, each behind two blanks. */
+static void put_indented(och_strbuf *out, const char *text) {
+    while (*text) {
+        size_t n = strcspn(text, "\n");
+        och_strbuf_puts(out, "  ");
+        och_strbuf_append(out, text, n);
+        och_strbuf_puts(out, "\n");
+        text += n + (text[n] == '\n');
+    }
+}
+
+static void packs(report *r) {
+    och_packs found = {0};
+    och_err err = {0};
+    if (r->json) och_strbuf_puts(&r->out, ", \"packs\": [");
+    if (och_packs_open(NULL, 0, false, &found, &err) != OCH_OK) problem(r, "The packs cannot be looked at: %s.", err.message);
+    for (size_t i = 0; i < found.n; i++) {
+        if (r->json) {
+            och_strbuf_puts(&r->out, i ? ", {" : "{");
+            put_string(r, "path", och_pack_path(found.items[i]));
+            och_strbuf_puts(&r->out, ", \"covers\": [");
+        }
+        size_t n = 0;
+        for (int k = 0; k < r->n_devices; k++) {
+            och_target_id id;
+            och_err ignored = {0};
+            if (och_target_find(r->devices[k]->info.arch, &id, &ignored) != OCH_OK) continue;
+            bool covers = och_pack_covers(found.items[i], &id);
+            if (r->json && covers) och_strbuf_printf(&r->out, "%s\"%s\"", n++ ? ", " : "", r->devices[k]->info.label);
+            if (!r->json)
+                och_strbuf_printf(&r->out, "  %s %s %s (%s)\n", och_pack_path(found.items[i]), covers ? "covers" : "does not cover",
+                                  r->devices[k]->info.label, id.name);
+        }
+        if (r->json) och_strbuf_puts(&r->out, "]}");
+    }
+    for (int k = 0; found.n && k < r->n_devices; k++) {
+        och_target_id id;
+        och_err ignored = {0};
+        bool covered = och_target_find(r->devices[k]->info.arch, &id, &ignored) != OCH_OK;
+        for (size_t i = 0; !covered && i < found.n; i++) covered = och_pack_covers(found.items[i], &id);
+        if (!covered) problem(r, "No pack has kernels for %s (%s): they are compiled when first used, which needs a compiler.",
+                              r->devices[k]->info.label, id.name);
+    }
+    if (r->json) och_strbuf_puts(&r->out, "]");
+    och_packs_close(&found);
+}
+
+static void compilers(report *r) {
+    och_jit *jit = NULL;
+    och_err err = {0};
+    och_strbuf text = {0};
+    och_jit_options o = {.hiprtc_library = r->lib ? r->lib->path : NULL};
+    if (och_jit_create(&o, &jit, &err) == OCH_OK) och_jit_describe(jit, &text);
+    else problem(r, "Kernels cannot be compiled or loaded: %s.", err.message);
+    heading(r, "Compilers, packs and the cache");
+    if (r->json) {
+        och_strbuf_puts(&r->out, ", ");
+        put_string(r, "compilers", och_strbuf_str(&text));
+    } else put_indented(&r->out, och_strbuf_str(&text));
+    och_strbuf_deinit(&text);
+    och_jit_destroy(jit);
+    packs(r);
+}
+
+int och_cmd_doctor(int argc, char **argv) {
+    report r = {0};
+    const och_opt opts[] = {{"json", 0, OCH_OPT_FLAG, &r.json, 0, 0, NULL, "one JSON object", NULL}};
+    int n_args, rc = och_opts_parse(&usage, opts, 1, argc, argv, NULL, 0, &n_args);
+    if (rc >= 0) return rc;
+    struct utsname u;
+    if (uname(&u) != 0) memset(&u, 0, sizeof u);
+    if (r.json) {
+        och_strbuf_puts(&r.out, "{");
+        put_string(&r, "ochre", ochre_version());
+        och_strbuf_puts(&r.out, ", ");
+        put_string(&r, "kernel", u.release);
+        och_strbuf_puts(&r.out, ", ");
+        put_string(&r, "machine", u.machine);
+    } else och_strbuf_printf(&r.out, "ochre %s on %s %s %s\n", ochre_version(), u.sysname, u.release, u.machine);
+    libraries(&r);
+    headers(&r);
+    environment(&r);
+    nodes(&r);
+    devices(&r);
+    compilers(&r);
+    if (r.json) och_strbuf_printf(&r.out, ", \"problems\": [%s]}\n", och_strbuf_str(&r.problems));
+    else if (r.n_problems) och_strbuf_printf(&r.out, "\nProblems\n%s", och_strbuf_str(&r.problems));
+    else och_strbuf_puts(&r.out, "\nNo problem was found.\n");
+    for (int i = 0; i < r.n_devices; i++) och_device_release(r.devices[i]);
+    if (r.out.failed || r.problems.failed) rc = och_main_error("out of memory");
+    else {
+        fputs(och_strbuf_str(&r.out), stdout);
+        rc = OCH_EXIT_OK;
+    }
+    och_strbuf_deinit(&r.out);
+    och_strbuf_deinit(&r.problems);
+    return rc;
+}
