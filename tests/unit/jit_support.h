@@ -57,10 +57,11 @@ static inline void remove_tree(const char *path) {
         chmod(path, 0700);
         DIR *d = opendir(path);
         for (struct dirent *e; d && (e = readdir(d));) {
-            char below[1024];
             if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..")) continue;
-            snprintf(below, sizeof below, "%s/%s", path, e->d_name);
-            remove_tree(below);
+            och_strbuf below = {0};
+            och_strbuf_printf(&below, "%s/%s", path, e->d_name);
+            remove_tree(below.data);
+            och_strbuf_deinit(&below);
         }
         if (d) closedir(d);
         rmdir(path);
@@ -106,7 +107,8 @@ static inline const char *make_compiler(const char *name, const char *version, c
                       "if [ \"$1\" = --version ]; then echo 'scripted clang version %s (a test)'; exit 0; fi\n"
                       "%s\n",
                       version, body);
-    char *path = at(name);
+    static char path[256]; /* of the last compiler made */
+    snprintf(path, sizeof path, "%s", at(name));
     /* renamed into place: a script that is written while another thread forks cannot be executed for a moment */
     char aside[300];
     snprintf(aside, sizeof aside, "%s.new", path);
@@ -117,8 +119,8 @@ static inline const char *make_compiler(const char *name, const char *version, c
     return path;
 }
 
-/* The usual one: notes each compilation in the file "runs", and gives an object of the corpus for gfx1100. */
-#define GOOD_OBJECT CORPUS "v5-gfx1100.co"
+/* The usual one: notes each compilation in the file "runs", and gives an object of the corpus: gfx1151, wave64, version 6. */
+#define GOOD_OBJECT CORPUS "v6-gfx1151-wave64.co"
 static inline const char *make_good_compiler(void) {
     char body[1024];
     snprintf(body, sizeof body, "cat > /dev/null; echo run >> %s; echo 'kernel:1:1: warning: from the script' >&2; cat %s", at("runs"), GOOD_OBJECT);
@@ -145,7 +147,10 @@ static inline och_jit_request good_request(void) {
                              .text = "the text\n",
                              .text_bytes = 9,
                              .file_name = "axpy.ok",
-                             .target = "gfx1100",
+                             .target = "gfx1151",
+                             .wave_size = 64,
+                             .code_object_version = 6,
+                             .symbol = "axpy",
                              .record = "rec\0ord",
                              .record_bytes = 7};
 }
