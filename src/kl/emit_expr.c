@@ -295,9 +295,7 @@ static void emit_scaled(och_kl_emitter *e, const och_kl_ir *x, uint32_t scale, c
 }
 
 void och_kl_emit_address(och_kl_emitter *e, const och_kl_mem *m, bool typed, bool written) {
-    char name[24];
-    const char *base = och_kl_var_name(e, m->base);
-    och_kl_type_name(e, och_kl_type_of(m->elem, 1), name);
+    const char *base = och_kl_var_name(e, m->base), *name = och_kl_base_names[m->elem];
     if (m->base->space == OCH_KL_LDS) {
         if (typed && m->elem != m->base->type.base) och_strbuf_printf(e->out, "(%s *)", name);
         och_strbuf_printf(e->out, "&%s[", base);
