@@ -330,7 +330,7 @@ static void emit_kernel(och_kl_emitter *e) {
         uint64_t n = 1;
         for (int d = 0; d < v->n_dims; d++) n *= v->dims[d];
         begin(e, NULL);
-        och_strbuf_printf(e->out, "__shared__ alignas(16) %s %s[%" PRIu64 "];", och_kl_base_names[v->type.base], och_kl_var_name(e, v), n);
+        och_strbuf_printf(e->out, "alignas(16) __shared__ %s %s[%" PRIu64 "];", och_kl_base_names[v->type.base], och_kl_var_name(e, v), n);
         newline(e);
     }
     emit_list(e, &e->c->body);
