@@ -165,8 +165,8 @@ static int rank(const och_pack_entry *e, const och_jit_job *job) {
     if (!e->target.target || e->wave_size != job->wave_size || !och_target_serves(&e->target, &job->target)) return 0;
     int asked = job->request->code_object_version;
     if (asked && e->kind == OCH_JIT_HSACO && e->code_object_version != asked) return 0;
-    if (!strcmp(e->target.name, job->target.name)) return 3;
-    return e->target.target == job->target.target ? 2 : 1;
+    int named = (e->target.sramecc != OCH_FEATURE_ANY) + (e->target.xnack != OCH_FEATURE_ANY); /* what it was compiled knowing */
+    return (e->target.target == job->target.target ? 4 : 1) + named;
 }
 
 const och_pack_entry *och_pack_find(const och_pack *p, const och_jit_job *job, bool *out_stale) {
