@@ -224,10 +224,9 @@ void och_device_release(och_device *d) {
 och_status och_buf_alloc(och_device *d, uint64_t size_bytes, och_mem_kind kind, och_buf *out_buf, och_err *err) {
     memset(out_buf, 0, sizeof *out_buf);
     if (kind != OCH_MEM_DEVICE && kind != OCH_MEM_PINNED)
-        return och_err_set(err, OCH_INVALID, "device %s:%d: unknown kind of memory %d", d->info.backend, d->info.index,
-                           (int)kind);
+        return och_err_set(err, OCH_INVALID, "device %s: unknown kind of memory %d", d->info.label, (int)kind);
     if (!size_bytes)
-        return och_err_set(err, OCH_INVALID, "device %s:%d: an allocation of 0 bytes", d->info.backend, d->info.index);
+        return och_err_set(err, OCH_INVALID, "device %s: an allocation of 0 bytes", d->info.label);
     och_buf b = {0};
     OCH_TRY(d->vtable->alloc(d, size_bytes, kind, &b, err));
     b.device = d;
@@ -237,9 +236,8 @@ och_status och_buf_alloc(och_device *d, uint64_t size_bytes, och_mem_kind kind, 
     if (!b.addr.value || b.addr.value % OCH_DEV_ALIGN_BYTES || (b.host != NULL) != host_wanted) {
         uint64_t at = b.addr.value;
         d->vtable->free(d, &b);
-        return och_err_set(err, OCH_INTERNAL, "device %s:%d: allocation of %llu bytes at 0x%llx: expected an address "
-                           "aligned to %d and %s host pointer", d->info.backend, d->info.index,
-                           (unsigned long long)size_bytes, (unsigned long long)at, OCH_DEV_ALIGN_BYTES,
+        return och_err_set(err, OCH_INTERNAL, "device %s: allocation of %llu bytes at 0x%llx: expected an address "
+                           "aligned to %d and %s host pointer", d->info.label, (unsigned long long)size_bytes, (unsigned long long)at, OCH_DEV_ALIGN_BYTES,
                            host_wanted ? "a" : "no");
     }
     atomic_fetch_add(&live_bytes, size_bytes);

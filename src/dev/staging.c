@@ -11,9 +11,8 @@
 och_status och_dev_copy_peer_staged(och_queue *q, och_device *dst_dev, och_dev_addr dst, och_device *src_dev,
                                     och_dev_addr src, uint64_t n_bytes, och_err *err) {
     if (q->device != dst_dev && q->device != src_dev)
-        return och_err_set(err, OCH_INVALID, "peer copy %s:%d to %s:%d on a queue of %s:%d: expected a queue of either",
-                           src_dev->info.backend, src_dev->info.index, dst_dev->info.backend, dst_dev->info.index,
-                           q->device->info.backend, q->device->info.index);
+        return och_err_set(err, OCH_INVALID, "peer copy %s to %s on a queue of %s: expected a queue of either",
+                           src_dev->info.label, dst_dev->info.label, q->device->info.label);
     const och_device_vtable *from = src_dev->vtable, *to = dst_dev->vtable;
     if (src_dev == dst_dev) return from->copy(q, dst, src, n_bytes, err);
     if (!n_bytes) return OCH_OK;
