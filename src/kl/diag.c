@@ -52,7 +52,7 @@ static void show(och_kl_diag *d, och_kl_pos pos, const char *kind, const char *m
     if (pos.file && pos.line) show_line(d->text, pos);
 }
 
-bool och_kl_error_va(och_kl_diag *d, och_kl_pos pos, const char *fmt, va_list args) {
+void och_kl_error_va(och_kl_diag *d, och_kl_pos pos, const char *fmt, va_list args) {
     char message[512];
     vsnprintf(message, sizeof message, fmt, args);
     d->n_errors++;
@@ -64,15 +64,13 @@ bool och_kl_error_va(och_kl_diag *d, och_kl_pos pos, const char *fmt, va_list ar
         och_err_set(d->err, OCH_COMPILE, "%.200s:%u:%u: error: %s", pos.file->name, (unsigned)pos.line, (unsigned)pos.column, message);
     else if (d->n_errors == 1)
         och_err_set(d->err, OCH_COMPILE, "error: %s", message);
-    return false;
 }
 
-bool och_kl_error(och_kl_diag *d, och_kl_pos pos, const char *fmt, ...) {
+void och_kl_report(och_kl_diag *d, och_kl_pos pos, const char *fmt, ...) {
     va_list args;
     va_start(args, fmt);
     och_kl_error_va(d, pos, fmt, args);
     va_end(args);
-    return false;
 }
 
 void och_kl_note(och_kl_diag *d, och_kl_pos pos, const char *fmt, ...) {

@@ -27,9 +27,12 @@ typedef struct och_kl_diag {
 
 void och_kl_diag_init(och_kl_diag *d, och_strbuf *text, och_err *err);
 
-/* Returns false, for `return och_kl_error(...)`. A place without a file prints the text alone. */
-bool och_kl_error(och_kl_diag *d, och_kl_pos pos, const char *fmt, ...) OCH_PRINTF(3, 4);
-bool och_kl_error_va(och_kl_diag *d, och_kl_pos pos, const char *fmt, va_list args);
+/* Gives false, for `return och_kl_error(diag, pos, fmt, ...)`: where the compiler sees it. A place without a file prints the
+ * text alone. */
+#define och_kl_error(...) (och_kl_report(__VA_ARGS__), och_kl_false())
+static inline bool och_kl_false(void) { return false; }
+void och_kl_report(och_kl_diag *d, och_kl_pos pos, const char *fmt, ...) OCH_PRINTF(3, 4);
+void och_kl_error_va(och_kl_diag *d, och_kl_pos pos, const char *fmt, va_list args);
 /* What would be right, or where the other half of a conflict stands; belongs to the error before it. */
 void och_kl_note(och_kl_diag *d, och_kl_pos pos, const char *fmt, ...) OCH_PRINTF(3, 4);
 /* Whether as many errors as are printed have been found: a good time to stop. */

@@ -64,7 +64,7 @@ static void skip(lexer *l) {
                 if (peek(l, 0) == '\n') newline(l);
                 else l->at++;
             }
-            if (l->at == l->file->n_bytes) och_kl_error(l->diag, begin, "this comment has no end");
+            if (l->at == l->file->n_bytes) och_kl_report(l->diag, begin, "this comment has no end");
             else l->at += 2;
         } else
             return;
@@ -101,7 +101,7 @@ static bool string(lexer *l) {
     uint32_t n = 1;
     while (l->at + n < l->file->n_bytes && peek(l, n) != '"' && peek(l, n) != '\n') n++;
     if (peek(l, n) != '"') {
-        och_kl_error(l->diag, here(l, n), "this string has no end in its line");
+        och_kl_report(l->diag, here(l, n), "this string has no end in its line");
         return push(l, OCH_KL_T_STRING, 0, n);
     }
     return push(l, OCH_KL_T_STRING, 0, n + 1);
@@ -140,9 +140,9 @@ static bool token(lexer *l) {
     uint32_t n = 1;
     if (c >= 0x80)
         while (peek(l, n) >= 0x80) n++;
-    if (c >= 0x80) och_kl_error(l->diag, here(l, n), "expected ASCII outside comments and strings");
-    else if (c < 0x20 || c == 0x7f) och_kl_error(l->diag, here(l, 1), "unexpected byte 0x%02x", (unsigned)c);
-    else och_kl_error(l->diag, here(l, 1), "unexpected character '%c'", c);
+    if (c >= 0x80) och_kl_report(l->diag, here(l, n), "expected ASCII outside comments and strings");
+    else if (c < 0x20 || c == 0x7f) och_kl_report(l->diag, here(l, 1), "unexpected byte 0x%02x", (unsigned)c);
+    else och_kl_report(l->diag, here(l, 1), "unexpected character '%c'", c);
     l->at += n;
     return true;
 }

@@ -12,7 +12,7 @@ static och_kl_decl *make(och_kl_parser *p, och_kl_decl_kind kind) {
 /* A name that stands twice in one list. */
 static void check_twice(och_kl_parser *p, const char *what, const char *name, och_kl_pos pos, const char *other, och_kl_pos first) {
     if (p->panic || name != other) return;
-    och_kl_error(p->diag, pos, "%s '%s' is declared twice", what, name);
+    och_kl_report(p->diag, pos, "%s '%s' is declared twice", what, name);
     och_kl_note(p->diag, first, "first here");
 }
 
@@ -131,7 +131,7 @@ static och_kl_decl *kernel(och_kl_parser *p) {
         } else
             och_kl_expected(p, "'param', 'require', 'launch' or the kernel's body");
     }
-    if (!p->panic && !d->waves) och_kl_error(p->diag, d->pos, "kernel '%s' has no launch: launch grid(x) waves(n)", d->name);
+    if (!p->panic && !d->waves) och_kl_report(p->diag, d->pos, "kernel '%s' has no launch: launch grid(x) waves(n)", d->name);
     och_kl_parse_body(p, &d->body, "before the kernel's body");
     return d;
 }
@@ -209,8 +209,8 @@ static och_kl_decl *format(och_kl_parser *p, bool is_act) {
         } else
             och_kl_expected(p, is_act ? "'unit', 'block' or 'plane'" : "'unit', 'block', 'act', 'plane' or 'fn'");
     }
-    if (!p->panic && !d->unit) och_kl_error(p->diag, d->pos, "%s '%s' has no unit", is_act ? "act" : "format", d->name);
-    if (!p->panic && !d->planes) och_kl_error(p->diag, d->pos, "%s '%s' has no planes", is_act ? "act" : "format", d->name);
+    if (!p->panic && !d->unit) och_kl_report(p->diag, d->pos, "%s '%s' has no unit", is_act ? "act" : "format", d->name);
+    if (!p->panic && !d->planes) och_kl_report(p->diag, d->pos, "%s '%s' has no planes", is_act ? "act" : "format", d->name);
     return d;
 }
 
@@ -238,7 +238,7 @@ static bool declare(och_kl_parser *p, och_kl_decl *d) {
     och_kl_interned *i = och_kl_interned_of(p, d->name, strlen(d->name));
     if (!i) return false;
     if (i->decl) {
-        och_kl_error(p->diag, d->pos, "'%s' is declared twice", d->name);
+        och_kl_report(p->diag, d->pos, "'%s' is declared twice", d->name);
         och_kl_note(p->diag, i->decl->pos, "first here");
         return false;
     }

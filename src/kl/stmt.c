@@ -157,8 +157,8 @@ static bool reg_target(och_kl_spec *s, const och_kl_expr *e, och_kl_val *out, in
 }
 
 static bool assign_reg(och_kl_spec *s, const och_kl_stmt *x, och_kl_val v) {
-    och_kl_val target, old;
-    int elem;
+    och_kl_val target = {0}, old;
+    int elem = -1;
     if (!reg_target(s, x->target, &target, &elem)) return false;
     och_kl_slot *slot = target.slot;
     och_kl_type t = slot->var->type, te = elem < 0 ? t : och_kl_type_of(t.base, 1);

@@ -51,7 +51,7 @@ static och_status add_use(parse *s, const och_kl_use *u, const och_kl_loader *lo
     size_t n_bytes = 0;
     if (is_there(s, u->name)) return OCH_OK;
     if (strchr(u->name, '/') || !*u->name) {
-        och_kl_error(s->parser->diag, u->pos, "expected a file's name without a path, found \"%s\"", u->name);
+        och_kl_report(s->parser->diag, u->pos, "expected a file's name without a path, found \"%s\"", u->name);
         return OCH_OK;
     }
     /* A built-in file means the built-in file of the name, whatever stands beside the one that was asked for. */
@@ -64,14 +64,14 @@ static och_status add_use(parse *s, const och_kl_use *u, const och_kl_loader *lo
         och_kl_guess_init(&guess, u->name);
         for (int i = 0; i < och_kl_builtins_count(builtins); i++) och_kl_guess_offer(&guess, och_kl_builtins_name(builtins, i));
         const char *near = och_kl_guess_best(&guess);
-        och_kl_error(s->parser->diag, u->pos, "cannot find \"%s\"%s", u->name,
+        och_kl_report(s->parser->diag, u->pos, "cannot find \"%s\"%s", u->name,
                      loader ? ": neither beside this file nor among the built-in kernels" : " among the built-in kernels");
         if (near) och_kl_note(s->parser->diag, u->pos, "did you mean \"%s\"?", near);
         return OCH_OK;
     }
     if (s->n_files == MAX_FILES || n_bytes > OCH_KL_MAX_FILE_BYTES) {
-        if (s->n_files == MAX_FILES) och_kl_error(s->parser->diag, u->pos, "a unit has at most %d files", MAX_FILES);
-        else och_kl_error(s->parser->diag, u->pos, "\"%s\" is longer than %u bytes", u->name, OCH_KL_MAX_FILE_BYTES);
+        if (s->n_files == MAX_FILES) och_kl_report(s->parser->diag, u->pos, "a unit has at most %d files", MAX_FILES);
+        else och_kl_report(s->parser->diag, u->pos, "\"%s\" is longer than %u bytes", u->name, OCH_KL_MAX_FILE_BYTES);
         return OCH_OK;
     }
     return add_file(s, u->name, text, n_bytes, err);
