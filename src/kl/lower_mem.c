@@ -188,9 +188,8 @@ bool och_kl_load_place(och_kl_spec *s, och_kl_pos pos, const och_kl_place *p, oc
     return x != NULL;
 }
 
-/* A value in a variable of the stage's outermost block, set where it stands. */
-static och_kl_ir *carry(och_kl_spec *s, och_kl_pos pos, const char *name, och_kl_ir *x) {
-    if (!x || x->kind == OCH_KL_X_INT || x->kind == OCH_KL_X_REAL) return x;
+och_kl_ir *och_kl_carry(och_kl_spec *s, och_kl_pos pos, const char *name, och_kl_ir *x) {
+    if (!x || !s->stage_outer || x->kind == OCH_KL_X_INT || x->kind == OCH_KL_X_REAL) return x;
     och_kl_var *v = och_kl_new_var(s->code, name, x->type, OCH_KL_REG, NULL, 0);
     och_kl_ins *d = v ? och_kl_ins_new(s->code, s->stage_outer, OCH_KL_I_DECLARE, pos) : NULL;
     och_kl_ins *a = d ? och_kl_ins_new(s->code, s->list, OCH_KL_I_ASSIGN, pos) : NULL;
@@ -205,8 +204,8 @@ void och_kl_emit_store(och_kl_spec *s, och_kl_pos pos, const och_kl_mem *m, och_
     och_kl_mem mem = *m;
     och_kl_list *to = s->list;
     if (s->deferred && mem.base->space == OCH_KL_LDS) {
-        mem.index = carry(s, pos, "at", mem.index);
-        value = carry(s, pos, "v", value);
+        mem.index = och_kl_carry(s, pos, "at", mem.index);
+        value = och_kl_carry(s, pos, "v", value);
         to = s->deferred;
     }
     och_kl_ins *i = value && mem.index ? och_kl_ins_new(s->code, to, OCH_KL_I_STORE, pos) : NULL;

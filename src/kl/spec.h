@@ -164,6 +164,8 @@ typedef struct och_kl_spec {
     int scratch_turn;
     /* In a stage: stores to LDS are kept for after `do`, and what they need is declared outside of the conditions. */
     och_kl_list *deferred, *stage_outer;
+    const struct och_kl_tile_at *tile_at; /* the element of which map or each is at */
+    const struct och_kl_tile *tile;
 } och_kl_spec;
 
 #define OCH_KL_MAX_NODES 2000000u
@@ -265,6 +267,8 @@ bool och_kl_load_place(och_kl_spec *s, och_kl_pos pos, const och_kl_place *p, oc
 bool och_kl_store_place(och_kl_spec *s, och_kl_pos pos, och_kl_place *p, och_kl_val v);
 bool och_kl_atomic(och_kl_spec *s, const och_kl_expr *e, const char *name, bool *out_is, och_kl_val *out);
 och_kl_ir *och_kl_row_offset(och_kl_spec *s, och_kl_pos pos, och_kl_buffer *b, och_kl_ir *const *index, int n, bool clamped); /* bytes */
+/* A value in a variable of the stage's outermost block, set where it stands; outside of stages the value itself. */
+och_kl_ir *och_kl_carry(och_kl_spec *s, och_kl_pos pos, const char *name, och_kl_ir *x);
 /* Stores to LDS, or keeps the store for the end of the stage. */
 void och_kl_emit_store(och_kl_spec *s, och_kl_pos pos, const och_kl_mem *m, och_kl_ir *value);
 och_kl_lds *och_kl_lds_new(och_kl_spec *s, const char *name, och_kl_base elem, const uint32_t *dims, int rank, bool pad);
