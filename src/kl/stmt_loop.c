@@ -133,8 +133,8 @@ bool och_kl_stmt_for(och_kl_spec *s, const och_kl_stmt *x) {
     och_kl_level level, trips;
     och_kl_ir *from, *limit, *by;
     if (!r->b) {
-        const och_kl_expr *n;
-        int by_int;
+        const och_kl_expr *n = NULL;
+        int by_int = 1;
         int64_t known;
         if (r->step || x->ranges->step) return och_kl_error(s->diag, r->step->pos, "a share of a range has its own step");
         if (!share(s, r->a, &from, &by_int, &level, &n) || !och_kl_eval(s, n, &b) || !och_kl_to_index(s, n->pos, b, &b)) return false;
