@@ -139,7 +139,9 @@ och_status och_compilers_pick(och_compilers *all, const och_jit_job *job, const 
         if (!(job->request->dialect == OCH_JIT_HIP ? c->row->hip : c->row->cuda)) continue;
         st = probe(all, i, err);
         if (c->state == OCH_CANDIDATE_UNFIT) {
-            snprintf(line, sizeof line, "%s: %s", c->path ? c->path : c->place, c->detail ? c->detail : "unfit");
+            const char *name = c->path ? c->path : c->place, *detail = c->detail ? c->detail : "unfit";
+            bool named = !strncmp(detail, name, strlen(name));
+            snprintf(line, sizeof line, "%s%s%s", named ? "" : name, named ? "" : ": ", detail);
             say(unfit, sizeof unfit, line);
         }
         if (c->state != OCH_CANDIDATE_FOUND) continue;
