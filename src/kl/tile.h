@@ -21,8 +21,10 @@ typedef struct och_kl_tile {
     uint32_t frag_rows, frag_cols; /* fragments of a wave */
     uint32_t n_row_slots;     /* rows of which a lane holds elements */
     och_kl_var *acc;          /* REG [frag_rows * frag_cols], each a vector of a fragment's elements */
-    och_kl_var *row0, *col0;  /* i32: the lane's first row and column in the tile */
-    och_kl_var *a_row, *b_row, *depth0; /* i32: the lane's first row of A and of Bt in a fragment's columns; set up by the first mma */
+    och_kl_var *lane;         /* i32 */
+    och_kl_var *wave_row0, *wave_col0; /* i32, wave-uniform: the wave's first row and column in the tile */
+    och_kl_var *row0, *col0;  /* i32: the lane's */
+    och_kl_var *scratch;      /* LDS [wave_cols * rows] of reductions over waves; NULL until needed */
 } och_kl_tile;
 
 /* A row vector: one value for each of a tile's rows. Belongs to every tile of as many rows with the same wave_rows. */
@@ -68,7 +70,7 @@ typedef bool (*och_kl_tile_each_fn)(void *self, och_kl_list *to, const och_kl_ti
 OCH_WARN_UNUSED och_status och_kl_tile_each(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t,
                                             och_kl_tile_each_fn body, void *self, och_err *err);
 
-/* op: OCH_KL_F_MAX (row_max) or '+' (row_sum), over all columns; every lane that holds an element of a row gets the row's value. Takes
+/* Maximum or sum over all columns; every lane that holds an element of a row gets the row's value. Takes
  * wave_cols * rows elements of LDS where columns lie over several waves. The order of additions is fixed. */
 OCH_WARN_UNUSED och_status och_kl_tile_row_max(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t, const char *name,
                                                och_kl_rowvec **out_v, och_err *err);
