@@ -97,9 +97,13 @@ class Program:
         if k == 8:
             if t[0] == "i":  # -MIN / -1 overflows: the divisor is odd and positive
                 return f"(({t})({e()} {r.choice(['/', '%'])} ({t})((({e()}) & ({t}){(1 << (bits - 2)) - 1}) | 1)))"
-            return f"(({t})({e()} {r.choice(['/', '%'])} ({t})(({e()}) | 1u)))"
+            # An unsigned numerator with many leading ones is one of few bits to clang-22, which then divides in f32: no constant.
+            a, op, b = e(), r.choice(["/", "%"]), e()
+            return f"(({t})({self.one_of(t) if constant(a) else a} {op} ({t})(({b}) | 1u)))"
         if k == 9:
-            return f"(({t})({r.choice(['~', '-'])}{e()}))"
+            # No 64-bit complement: clang-22 leaves the upper half of one whose half is all ones, or-ed with anything, undefined.
+            op = r.choice(["~", "-"])
+            return f"(({t})({'-' if bits == 64 else op}{e()}))"
         if k == 10:
             return f"(({t})({self.cond(d - 1)} ? {e()} : {e()}))"
         if k == 11:
@@ -168,7 +172,7 @@ class Program:
             # For gfx12 at -O0, clang-22 puts what a uniform root needs in vector registers before EXEC is whole again at the
             # end of a loop, and spills them there: no constant.
             a = e()
-            return f"__builtin_sqrt{suffix}({self.variable_of_f32() if t == 'f32' and constant(a) else a})"
+            return f"__builtin_sqrt{suffix}({self.one_of(t) if t == 'f32' and constant(a) else a})"
         if k == 13:
             # Against a zero, clang-22 makes a minimum of it for targets, which orders -0 before +0.
             a, b = self.leaf(t), self.leaf(t)
@@ -209,8 +213,10 @@ class Program:
             return f"({e()} * {e()} + {e()})"
         return self.leaf(t)
 
-    def variable_of_f32(self):
-        return "s->" + next(v for v, k in self.vars if k == "f32")
+    def one_of(self, t):
+        """A value that is no constant, drawing nothing."""
+        c = [v for v, k in self.vars if k == t]
+        return f"s->{c[0]}" if c else f"(({t})in[tid & 255u])"
 
     def cond(self, d):
         """Without && and ||: clang-22's structurizer moves a negation (whatever costs a target nothing) that both sides of a
