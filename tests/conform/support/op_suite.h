@@ -29,6 +29,7 @@ static const group groups[] = {
     {"gather", gather_cases, NULL, FOR_ALL},
     {"basic rows", NULL, basic_rows_alone, FOR_ALL},
     {"linear formats", linear_formats, NULL, FOR_ALL},
+    {"linear large", linear_large, NULL, FOR_ALL},
     {"linear fused", linear_fused, NULL, FOR_ALL},
     {"linear rows", linear_rows, NULL, FOR_ALL},
     {"linear threads", NULL, linear_threads, FOR_ALL},

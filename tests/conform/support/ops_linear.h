@@ -263,6 +263,24 @@ static void linear_formats(rig *r) {
         }
 }
 
+/* Long rows, and as many rows as a vocabulary has. */
+static void linear_large(rig *r) {
+    static const struct {
+        och_dtype t;
+        int64_t k, m, n;
+    } shapes[] = {
+        {OCH_DTYPE_Q4_K, 14336, 65, 1},  {OCH_DTYPE_Q6_K, 512, 8193, 1},  {OCH_DTYPE_Q8_0, 64, 49153, 2},
+        {OCH_DTYPE_F16, 8192, 33, 8},    {OCH_DTYPE_BF16, 40, 65537, 1},  {OCH_DTYPE_Q4_1, 8192, 40, 5},
+        {OCH_DTYPE_Q5_K, 8192, 17, 33},  {OCH_DTYPE_F32, 14336, 33, 4},   {OCH_DTYPE_MXFP4, 2880, 33, 65},
+        {OCH_DTYPE_Q3_K, 2304, 80, 17},  {OCH_DTYPE_Q4_0, 96, 160, 257},  {OCH_DTYPE_Q8_0, 16384, 17, 18},
+    };
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        linear_case s = {.dtype = shapes[i].t, .dtype2 = OCH_DTYPE_NONE, .k = shapes[i].k, .n = shapes[i].n, .m = {shapes[i].m},
+                         .n_weights = 1, .bias = i % 2, .residual = i % 3 == 1};
+        linear_one(r, &s, 7000 + i);
+    }
+}
+
 static void linear_fused(rig *r) {
     uint64_t seed = 5000;
     static const int64_t ns[] = {1, 3, 17, 64, 0};
