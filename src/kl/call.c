@@ -30,7 +30,7 @@ static bool construct(och_kl_spec *s, const och_kl_expr *e, och_kl_type t, och_k
     int lanes = 0, each = 0;
     och_kl_level level = OCH_KL_L_CONST;
     for (int i = 0; i < n; i++) {
-        bool number = v[i].kind == OCH_KL_V_INT || v[i].kind == OCH_KL_V_REAL;
+        bool number = och_kl_is_number(&v[i]);
         if (!number && !och_kl_to_value(s, args[i]->pos, v[i], &v[i])) return false;
         int w = number ? 1 : v[i].ir->type.lanes;
         if (each && w != each) return och_kl_error(s->diag, args[i]->pos, "%s(...): parts of %d and of %d elements", tb, each, w);

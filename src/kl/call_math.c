@@ -83,8 +83,6 @@ static bool args_of(och_kl_spec *s, const och_kl_expr *e, const char *name, int 
     return och_kl_eval_list(s, args, n, v);
 }
 
-static bool is_number(const och_kl_val *v) { return v->kind == OCH_KL_V_INT || v->kind == OCH_KL_V_REAL; }
-
 /* All of one type. */
 static bool unify_all(och_kl_spec *s, och_kl_pos pos, och_kl_val *v, int n, const char *name) {
     for (int i = 1; i < n; i++)
@@ -230,7 +228,7 @@ static bool bit_field(och_kl_spec *s, const och_kl_expr *e, bool is_signed, och_
     och_kl_type t = scalar(is_signed ? OCH_KL_I32 : OCH_KL_U32);
     for (int i = 0; i < 3; i++) {
         char buf[64];
-        if (is_number(&v[i])) {
+        if (och_kl_is_number(&v[i])) {
             if (!och_kl_convert_val(s, args[i]->pos, i ? scalar(OCH_KL_U32) : t, v[i], &v[i])) return false;
         } else if (!och_kl_to_value(s, args[i]->pos, v[i], &v[i])) return false;
         och_kl_type vt = v[i].ir->type;
@@ -258,7 +256,7 @@ static bool nibbles(och_kl_spec *s, const och_kl_expr *e, bool high, och_kl_val 
     och_kl_val v[1];
     char buf[64];
     if (!args_of(s, e, high ? "nibbles_hi" : "nibbles_lo", 1, args, v)) return false;
-    if (is_number(&v[0]) ? !och_kl_to_type(s, e->pos, v[0], scalar(OCH_KL_U32), "nibbles", &v[0]) : !och_kl_to_value(s, e->pos, v[0], &v[0])) return false;
+    if (och_kl_is_number(&v[0]) ? !och_kl_to_type(s, e->pos, v[0], scalar(OCH_KL_U32), "nibbles", &v[0]) : !och_kl_to_value(s, e->pos, v[0], &v[0])) return false;
     if (v[0].ir->type.base != OCH_KL_U32) return och_kl_error(s->diag, e->pos, "nibbles are taken of u32, found %s", och_kl_val_text(&v[0], buf));
     och_kl_type t = v[0].ir->type;
     och_kl_ir *x = v[0].ir;

@@ -154,8 +154,9 @@ static och_kl_level level_of(int op, const och_kl_val *a, const och_kl_val *b) {
 bool och_kl_binary_val(och_kl_spec *s, och_kl_pos pos, int op, och_kl_val a, och_kl_val b, och_kl_val *out) {
     char t[3], x[64];
     if (a.kind == OCH_KL_V_BAD || b.kind == OCH_KL_V_BAD) return false;
-    bool na = a.kind == OCH_KL_V_INT || a.kind == OCH_KL_V_REAL, nb = b.kind == OCH_KL_V_INT || b.kind == OCH_KL_V_REAL;
-    if (na && nb) return fold_numbers(s, pos, op, &a, &b, out);
+    bool na = och_kl_is_number(&a), nb = och_kl_is_number(&b);
+    bool choice = a.kind == OCH_KL_V_CHOICE || b.kind == OCH_KL_V_CHOICE;
+    if (na && nb && !choice) return fold_numbers(s, pos, op, &a, &b, out);
     if (a.kind == OCH_KL_V_TYPE && b.kind == OCH_KL_V_TYPE && (op == OCH_KL_OP_EQ || op == OCH_KL_OP_NE)) {
         *out = och_kl_val_bool(s, pos, och_kl_same(a.type, b.type) == (op == OCH_KL_OP_EQ));
         return true;
@@ -167,6 +168,7 @@ bool och_kl_binary_val(och_kl_spec *s, och_kl_pos pos, int op, och_kl_val a, och
     bool shift = op == OCH_KL_OP_SHL || op == OCH_KL_OP_SHR;
     if (shift) {
         if (!och_kl_to_value(s, pos, a, &a)) return false;
+        if (b.kind == OCH_KL_V_CHOICE) nb = false;
         if (!nb && !och_kl_to_value(s, pos, b, &b)) return false;
         if (!nb && !och_kl_base_is_int(b.ir->type.base)) return och_kl_error(s->diag, pos, "%s takes an integer amount, found %s", op_text(op, t), och_kl_val_text(&b, x));
         if (nb && b.kind == OCH_KL_V_INT) b.integer &= och_kl_base_bytes(a.ir->type.base) * 8 - 1;
@@ -267,6 +269,16 @@ static bool eval_select(och_kl_spec *s, const och_kl_expr *e, och_kl_val *out) {
     if (och_kl_is_int(c.ir, &k)) return och_kl_eval(s, k ? e->b : e->c, out);
     och_kl_ins *branch = och_kl_loose(s, OCH_KL_I_IF, e->pos);
     if (!branch || !eval_branch(s, e->b, c.level, &branch->body, &a) || !eval_branch(s, e->c, c.level, &branch->other, &b)) return false;
+    if (och_kl_is_number(&a) && och_kl_is_number(&b)) {
+        /* The place decides which type. */
+        och_kl_val *sides = och_kl_alloc(s, 2, sizeof *sides);
+        och_kl_ir *cond = sides ? och_kl_keep(s, e->pos, "c", c.ir, c.level) : NULL;
+        if (!cond) return false;
+        sides[0] = a;
+        sides[1] = b;
+        *out = (och_kl_val){.kind = OCH_KL_V_CHOICE, .ir = cond, .level = och_kl_join(c.level, och_kl_join(a.level, b.level)), .sides = sides, .multiple = och_kl_gcd(a.multiple, b.multiple)};
+        return true;
+    }
     if (!och_kl_unify(s, e->pos, &a, &b, "the sides of ?:")) return false;
     och_kl_level level = och_kl_join(c.level, och_kl_join(a.level, b.level));
     uint64_t multiple = och_kl_gcd(a.multiple, b.multiple);

@@ -23,6 +23,7 @@ typedef enum och_kl_val_kind {
     OCH_KL_V_VOID,
     OCH_KL_V_INT,    /* a number without a type yet */
     OCH_KL_V_REAL,
+    OCH_KL_V_CHOICE, /* c ? 1 : 2: one of two numbers, `sides`; `ir` is the condition */
     OCH_KL_V_IR,     /* a value */
     OCH_KL_V_REG,    /* a variable, or what is left of an array behind `n_at` indices */
     OCH_KL_V_STRING,
@@ -93,6 +94,7 @@ typedef struct och_kl_val {
     int64_t integer;
     double real;
     och_kl_ir *ir, *ir2;
+    struct och_kl_val *sides;
     och_kl_slot *slot;
     int n_at;
     uint32_t at[3];
@@ -197,6 +199,9 @@ och_kl_base och_kl_arithmetic(och_kl_base b);                          /* what a
 const char *och_kl_type_text(och_kl_type t, char buf[24]);
 const char *och_kl_val_text(const och_kl_val *v, char buf[64]);        /* "f32", "a buffer", ... */
 static inline bool och_kl_same(och_kl_type a, och_kl_type b) { return a.base == b.base && a.lanes == b.lanes; }
+static inline bool och_kl_is_number(const och_kl_val *v) {
+    return v->kind == OCH_KL_V_INT || v->kind == OCH_KL_V_REAL || v->kind == OCH_KL_V_CHOICE;
+}
 och_kl_val och_kl_val_int(int64_t v);
 och_kl_val och_kl_val_real(double v);
 och_kl_val och_kl_val_bool(och_kl_spec *s, och_kl_pos pos, bool v);

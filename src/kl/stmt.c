@@ -22,7 +22,7 @@ static bool stmt_let(och_kl_spec *s, const och_kl_stmt *x) {
         och_kl_type t;
         ok = och_kl_resolve_type(s, x->type, &t) && och_kl_to_type(s, x->pos, v, t, x->name, &v);
     }
-    if (ok && (v.kind == OCH_KL_V_INT || v.kind == OCH_KL_V_REAL || (v.kind == OCH_KL_V_REG && v.n_at == v.slot->var->n_dims))) ok = och_kl_to_value(s, x->expr->pos, v, &v);
+    if (ok && (och_kl_is_number(&v) || (v.kind == OCH_KL_V_REG && v.n_at == v.slot->var->n_dims))) ok = och_kl_to_value(s, x->expr->pos, v, &v);
     if (ok && (v.kind == OCH_KL_V_VOID || v.kind == OCH_KL_V_STRING || v.kind == OCH_KL_V_REG || v.kind == OCH_KL_V_SPACE || v.kind == OCH_KL_V_AXES || v.kind == OCH_KL_V_TILE))
         ok = och_kl_error(s->diag, x->expr->pos, "%s: expected a value, found %s", x->name, och_kl_val_text(&v, buf));
     if (ok) {

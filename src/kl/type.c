@@ -64,6 +64,7 @@ const char *och_kl_val_text(const och_kl_val *v, char buf[64]) {
     case OCH_KL_V_VOID: return "nothing";
     case OCH_KL_V_INT: snprintf(buf, 64, "the number %lld", (long long)v->integer); return buf;
     case OCH_KL_V_REAL: snprintf(buf, 64, "the number %g", v->real); return buf;
+    case OCH_KL_V_CHOICE: return "one of two numbers";
     case OCH_KL_V_IR: snprintf(buf, 64, "%s", och_kl_type_text(v->ir->type, t)); return buf;
     case OCH_KL_V_REG:
         if (v->n_at == v->slot->var->n_dims) snprintf(buf, 64, "%s", och_kl_type_text(v->slot->var->type, t));
@@ -136,6 +137,13 @@ static bool fits(och_kl_base b, int64_t v) {
 
 static bool number_to(och_kl_spec *s, och_kl_pos pos, const och_kl_val *v, och_kl_type t, och_kl_val *out) {
     char buf[24];
+    if (v->kind == OCH_KL_V_CHOICE) {
+        och_kl_val a, b;
+        if (!number_to(s, pos, &v->sides[0], t, &a) || !number_to(s, pos, &v->sides[1], t, &b)) return false;
+        *out = och_kl_val_ir(och_kl_select(s->code, pos, v->ir, a.ir, b.ir), v->level);
+        out->multiple = v->multiple;
+        return out->ir != NULL;
+    }
     bool integer = v->kind == OCH_KL_V_INT;
     if (och_kl_base_is_int(t.base)) {
         if (!integer) return och_kl_error(s->diag, pos, "expected %s, found the number %g: %s(%g) converts", och_kl_type_text(t, buf), v->real, buf, v->real);
@@ -168,6 +176,10 @@ static bool read_reg(och_kl_spec *s, och_kl_pos pos, const och_kl_val *v, och_kl
     return out->ir != NULL;
 }
 
+static bool is_real(const och_kl_val *v) {
+    return v->kind == OCH_KL_V_REAL || (v->kind == OCH_KL_V_CHOICE && (is_real(&v->sides[0]) || is_real(&v->sides[1])));
+}
+
 bool och_kl_to_value(och_kl_spec *s, och_kl_pos pos, och_kl_val v, och_kl_val *out) {
     char buf[64];
     switch (v.kind) {
@@ -177,6 +189,7 @@ bool och_kl_to_value(och_kl_spec *s, och_kl_pos pos, och_kl_val v, och_kl_val *o
             return och_kl_error(s->diag, pos, "%lld does not fit i32: u32(%lld) or i64(%lld) says what it is", (long long)v.integer, (long long)v.integer, (long long)v.integer);
         return number_to(s, pos, &v, och_kl_type_of(OCH_KL_I32, 1), out);
     case OCH_KL_V_REAL: return number_to(s, pos, &v, och_kl_type_of(OCH_KL_F32, 1), out);
+    case OCH_KL_V_CHOICE: return number_to(s, pos, &v, och_kl_type_of(is_real(&v) ? OCH_KL_F32 : OCH_KL_I32, 1), out);
     case OCH_KL_V_IR: *out = v; return v.ir != NULL;
     case OCH_KL_V_REG: return read_reg(s, pos, &v, out);
     default: return och_kl_error(s->diag, pos, "expected a value, found %s", och_kl_val_text(&v, buf));
@@ -194,7 +207,7 @@ static bool is_narrow(och_kl_type t) { return t.lanes == 1 && (t.base == OCH_KL_
 bool och_kl_to_type(och_kl_spec *s, och_kl_pos pos, och_kl_val v, och_kl_type t, const char *what, och_kl_val *out) {
     char a[64], b[24];
     if (v.kind == OCH_KL_V_BAD) return false;
-    if (v.kind == OCH_KL_V_INT || v.kind == OCH_KL_V_REAL) {
+    if (och_kl_is_number(&v)) {
         if (t.base == OCH_KL_BOOL) return och_kl_error(s->diag, pos, "%s: expected bool, found %s", what, och_kl_val_text(&v, a));
         return number_to(s, pos, &v, t, out);
     }
@@ -215,7 +228,7 @@ bool och_kl_to_type(och_kl_spec *s, och_kl_pos pos, och_kl_val v, och_kl_type t,
 bool och_kl_to_stored(och_kl_spec *s, och_kl_pos pos, och_kl_val v, och_kl_base b, int lanes, och_kl_val *out) {
     char x[64], y[24];
     och_kl_type t = och_kl_type_of(b, lanes);
-    if (v.kind == OCH_KL_V_INT || v.kind == OCH_KL_V_REAL) {
+    if (och_kl_is_number(&v)) {
         if (!och_kl_is_storage(b)) return och_kl_to_type(s, pos, v, t, "a store", out);
         och_kl_val w;
         if (!och_kl_to_type(s, pos, v, och_kl_type_of(och_kl_arithmetic(b), lanes), "a store", &w)) return false;
@@ -274,9 +287,9 @@ static och_kl_val splat(och_kl_spec *s, och_kl_pos pos, och_kl_type t, const och
 bool och_kl_unify(och_kl_spec *s, och_kl_pos pos, och_kl_val *a, och_kl_val *b, const char *what) {
     char x[64], y[64];
     if (a->kind == OCH_KL_V_BAD || b->kind == OCH_KL_V_BAD) return false;
-    bool na = a->kind == OCH_KL_V_INT || a->kind == OCH_KL_V_REAL, nb = b->kind == OCH_KL_V_INT || b->kind == OCH_KL_V_REAL;
+    bool na = och_kl_is_number(a), nb = och_kl_is_number(b);
     if (na && nb) {
-        bool real = a->kind == OCH_KL_V_REAL || b->kind == OCH_KL_V_REAL;
+        bool real = is_real(a) || is_real(b);
         och_kl_type t = och_kl_type_of(real ? OCH_KL_F32 : OCH_KL_I32, 1);
         return och_kl_to_type(s, pos, *a, t, what, a) && och_kl_to_type(s, pos, *b, t, what, b);
     }
@@ -312,6 +325,12 @@ bool och_kl_convert_val(och_kl_spec *s, och_kl_pos pos, och_kl_type t, och_kl_va
     if (v.kind == OCH_KL_V_REAL && och_kl_base_is_int(t.base)) {
         if (!(fabs(v.real) < 9.2e18) || !fits(t.base, (int64_t)v.real)) return och_kl_error(s->diag, pos, "%g does not fit %s", v.real, och_kl_type_text(t, b));
         *out = och_kl_val_ir(och_kl_int(s->code, pos, t, (int64_t)v.real), OCH_KL_L_CONST);
+        return out->ir != NULL;
+    }
+    if (v.kind == OCH_KL_V_CHOICE) {
+        och_kl_val a, b;
+        if (!och_kl_convert_val(s, pos, t, v.sides[0], &a) || !och_kl_convert_val(s, pos, t, v.sides[1], &b)) return false;
+        *out = och_kl_val_ir(och_kl_select(s->code, pos, v.ir, a.ir, b.ir), v.level);
         return out->ir != NULL;
     }
     if (v.kind == OCH_KL_V_INT || v.kind == OCH_KL_V_REAL) return och_kl_to_type(s, pos, v, t, "a conversion", out);
