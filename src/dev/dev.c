@@ -204,7 +204,8 @@ och_status och_device_open(const char *name, const och_dev_options *options, och
         }
         OCH_TRY(b->count(&n, err));
         if (!n) return refuse_name(name, OCH_UNAVAILABLE, "this backend finds no device", err);
-        if (index >= n) return refuse_name(name, OCH_RANGE, "no device of this index", err);
+        /* a backend that has other names for its devices also knows why one may be missing */
+        if (index >= n && !b->open_named) return refuse_name(name, OCH_RANGE, "no device of this index", err);
         return open_checked(b, index, options, out_device, err);
     }
     return refuse_name(name, OCH_NOTFOUND, "no such backend", err);

@@ -83,6 +83,8 @@ bool och_hip_lib_open_file(const char *path, hip_lib *out_lib, hip_attempt *out_
     if (!handle) {
         const char *e = dlerror();
         bool bare = !strchr(path, '/');
+        size_t n = strlen(path);
+        if (e && !strncmp(e, path, n) && !strncmp(e + n, ": ", 2)) e += n + 2; /* it is named already */
         return fail(t, bare ? HIP_ABSENT : HIP_BROKEN, "cannot be opened: %s%s", e ? e : "no reason given", "");
     }
     any_opened = true;
