@@ -113,7 +113,8 @@ static och_status corrupt(const och_cache *c, const char *key, och_err *err, con
 static och_status read_file(const och_cache *c, const char *key, int dir, const char *name, uint8_t *out, uint64_t *size,
                             och_err *err) {
     int fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (fd < 0 && (errno == ENOENT || errno == ELOOP)) return och_err_set(err, OCH_CORRUPT, "%s/%s: it has no %s", c->root, key, name);
+    if (fd < 0 && (errno == ENOENT || errno == ELOOP))
+        return och_err_set(err, OCH_CORRUPT, "%s/%s: it has no %s", c->root, key, name);
     if (fd < 0) return och_err_set_native(err, OCH_IO, errno, "%s/%s/%s: %s", c->root, key, name, strerror(errno));
     struct stat sb;
     och_status st = OCH_OK;
@@ -270,7 +271,11 @@ static och_status open_entry(const och_cache *c, const char *key, int *out_dir, 
     och_status st = OCH_OK;
     if (*out_dir < 0) {
         bool none = errno == ENOENT;
-        st = och_err_set_native(err, none ? OCH_NOTFOUND : errno == ENOTDIR ? OCH_CORRUPT : OCH_IO, errno, "%s: %s", path, strerror(errno));
+        st = och_err_set_native(err,
+                                none               ? OCH_NOTFOUND
+                                : errno == ENOTDIR ? OCH_CORRUPT
+                                                   : OCH_IO,
+                                errno, "%s: %s", path, strerror(errno));
     }
     och_free(path);
     return st;
@@ -350,7 +355,8 @@ och_status och_cache_try_lock(och_cache *c, const char *key, int *out_lock, och_
         do rc = flock(fd, LOCK_EX | LOCK_NB);
         while (rc != 0 && errno == EINTR);
         if (rc != 0) {
-            st = och_err_set_native(err, errno == EWOULDBLOCK ? OCH_UNAVAILABLE : OCH_IO, errno, "%s: %s", path, strerror(errno));
+            st = och_err_set_native(err, errno == EWOULDBLOCK ? OCH_UNAVAILABLE : OCH_IO, errno, "%s: %s", path,
+                                    strerror(errno));
             close(fd);
             break;
         }
@@ -366,7 +372,8 @@ och_status och_cache_try_lock(och_cache *c, const char *key, int *out_lock, och_
     return st;
 }
 
-och_status och_cache_lock(och_cache *c, const char *key, const char *label, const atomic_bool *cancel, int *out_lock, och_err *err) {
+och_status och_cache_lock(och_cache *c, const char *key, const char *label, const atomic_bool *cancel, int *out_lock,
+                          och_err *err) {
     long wait_ns = POLL_FIRST_NS;
     double began = och_now_seconds(), said = 0;
     for (;;) {
@@ -378,7 +385,8 @@ och_status och_cache_lock(och_cache *c, const char *key, const char *label, cons
             return och_err_set(err, OCH_CANCELLED, "%s: cancelled while another process compiled it", label);
         double waited = och_now_seconds() - began;
         if (waited >= (said > 0 ? said + WARN_S : NOTE_S)) {
-            och_log(waited >= WARN_S ? OCH_LOG_WARN : OCH_LOG_INFO, "%s: another process compiles it; waited %.0f s", label, waited);
+            och_log(waited >= WARN_S ? OCH_LOG_WARN : OCH_LOG_INFO, "%s: another process compiles it; waited %.0f s", label,
+                    waited);
             said = waited;
         }
         nanosleep(&(struct timespec){0, wait_ns}, NULL);
@@ -521,7 +529,8 @@ och_status och_cache_store(och_cache *c, const char *key, const och_cache_entry 
     }
     if (rename(path, place) != 0) {
         /* there already, where locks do not work: both are whole */
-        if (errno != EEXIST && errno != ENOTEMPTY) st = och_err_set_native(err, OCH_IO, errno, "%s: %s", place, strerror(errno));
+        if (errno != EEXIST && errno != ENOTEMPTY)
+            st = och_err_set_native(err, OCH_IO, errno, "%s: %s", place, strerror(errno));
         och_cache_remove_dir(path);
         goto done;
     }

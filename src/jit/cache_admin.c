@@ -124,7 +124,8 @@ static och_status walk(och_cache *c, och_cache_item_fn fn, void *ctx, bool repai
             st = och_err_set(err, read, "%s", why.message);
             continue;
         }
-        och_cache_item item = {f->key, f->bytes, f->used.tv_sec, read == OCH_OK ? &entry : NULL, read == OCH_OK ? NULL : why.message};
+        och_cache_item item = {f->key, f->bytes, f->used.tv_sec, read == OCH_OK ? &entry : NULL,
+                               read == OCH_OK ? NULL : why.message};
         t->entries += read == OCH_OK;
         t->corrupt += read != OCH_OK;
         t->bytes += read == OCH_OK ? f->bytes : 0;

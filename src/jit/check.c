@@ -29,8 +29,8 @@ static och_status check_layout(const och_jit_job *job, const layout *found, och_
         const och_jit_arg *a = &found->args[i];
         if (a->offset_bytes != q->args[i].offset_bytes || a->size_bytes != q->args[i].size_bytes)
             return och_err_set(err, OCH_CORRUPT,
-                               "%s: argument %zu of %s: expected %u bytes at %u, found %u bytes at %u in the code", job->label, i,
-                               q->symbol, q->args[i].size_bytes, q->args[i].offset_bytes, a->size_bytes, a->offset_bytes);
+                               "%s: argument %zu of %s: expected %u bytes at %u, found %u bytes at %u in the code", job->label,
+                               i, q->symbol, q->args[i].size_bytes, q->args[i].offset_bytes, a->size_bytes, a->offset_bytes);
         end = OCH_MAX(end, (uint64_t)a->offset_bytes + a->size_bytes);
     }
     if (end != q->kernarg_bytes)
@@ -43,8 +43,8 @@ static och_status check_layout(const och_jit_job *job, const layout *found, och_
 
 static och_status check_kernel(const och_obj_kernel *k, const och_jit_job *job, och_err *err) {
     if ((int)k->wave_size != job->wave_size)
-        return och_err_set(err, OCH_CORRUPT, "%s: expected waves of %d lanes, found %u in the code of %s", job->label, job->wave_size,
-                           k->wave_size, k->name);
+        return och_err_set(err, OCH_CORRUPT, "%s: expected waves of %d lanes, found %u in the code of %s", job->label,
+                           job->wave_size, k->wave_size, k->name);
     for (size_t i = 0; i < k->n_args; i++)
         if (k->args[i].kind == OCH_ARG_HIDDEN_HOSTCALL_BUFFER)
             return och_err_set(err, OCH_UNSUPPORTED,
@@ -58,9 +58,11 @@ static och_status check_hsaco(const och_obj *o, const och_jit_job *job, const oc
     och_target_id found;
     och_status st = och_target_find(o->target, &found, NULL);
     if (st != OCH_OK || strcmp(found.name, target->name))
-        return och_err_set(err, OCH_CORRUPT, "%s: expected code for %s, found code for %s", job->label, target->name, o->target);
+        return och_err_set(err, OCH_CORRUPT, "%s: expected code for %s, found code for %s", job->label, target->name,
+                           o->target);
     if ((int)o->version != version)
-        return och_err_set(err, OCH_CORRUPT, "%s: expected code object version %d, found version %u", job->label, version, o->version);
+        return och_err_set(err, OCH_CORRUPT, "%s: expected code object version %d, found version %u", job->label, version,
+                           o->version);
     out->code_object_version = version;
     const och_obj_kernel *kernel = o->n_kernels == 1 ? &o->kernels[0] : NULL;
     for (size_t i = 0; i < o->n_kernels; i++) {
@@ -173,7 +175,8 @@ static och_status check_ptx(const char *text, const och_jit_job *job, const och_
         size_t len = strlen(symbol);
         if (!strncmp(name, symbol, len) && !is_word(name[len])) entry = skip(name + len);
     }
-    if (!entry) return och_err_set(err, OCH_CORRUPT, "%s: expected a kernel %s, found no such entry in the PTX", job->label, symbol);
+    if (!entry)
+        return och_err_set(err, OCH_CORRUPT, "%s: expected a kernel %s, found no such entry in the PTX", job->label, symbol);
     if (!job->request->has_layout) return OCH_OK;
     layout args = {.n = 0};
     uint32_t end = 0;
@@ -194,7 +197,8 @@ och_status och_jit_check(const void *code, size_t n_bytes, och_jit_code_kind kin
     memset(out, 0, sizeof *out);
     bool amd = target->target->vendor == OCH_VENDOR_AMD;
     if (amd != (kind == OCH_JIT_HSACO))
-        return och_err_set(err, OCH_CORRUPT, "%s: expected %s, found code of another kind", job->label, amd ? "a code object" : "PTX or a cubin");
+        return och_err_set(err, OCH_CORRUPT, "%s: expected %s, found code of another kind", job->label,
+                           amd ? "a code object" : "PTX or a cubin");
     if (kind == OCH_JIT_HSACO) {
         och_obj *o;
         och_status st = och_obj_parse(code, n_bytes, &o, err);

@@ -15,7 +15,8 @@
 #define VERSION_TIMEOUT_NS 60000000000u
 
 static och_status list(och_compilers *all, const och_compiler_row *row, const char *given, och_err *err) {
-    static const char *const below[] = {"llvm/bin/clang", "lib/llvm/bin/clang", "llvm/bin/amdclang++", "lib/llvm/bin/amdclang++"};
+    static const char *const below[] = {"llvm/bin/clang", "lib/llvm/bin/clang", "llvm/bin/amdclang++",
+                                        "lib/llvm/bin/amdclang++"};
     static const char *const names[] = {"amdclang++", "amdclang", "clang-22", "clang-21", "clang-20", "clang-19", "clang"};
     (void)given;
     const char *first = och_env_get(OCH_ENV_OCHRE_CLANG);
@@ -118,7 +119,8 @@ static och_status failed(const och_candidate *c, const och_jit_job *job, const o
     size_t n;
     och_first_diagnostic(log, &line, &n);
     if (!n)
-        return och_err_set(err, OCH_COMPILE, "%s: %s ended with status %d and no message", job->label, c->label, r->exit_status);
+        return och_err_set(err, OCH_COMPILE, "%s: %s ended with status %d and no message", job->label, c->label,
+                           r->exit_status);
     return och_err_set(err, OCH_COMPILE, "%s: %.*s", job->label, (int)OCH_MIN(n, 600), line);
 }
 

@@ -32,7 +32,8 @@ static void candidate_destroy(och_candidate *c) {
     och_free(c);
 }
 
-och_status och_compilers_add(och_compilers *all, const och_compiler_row *row, const char *place, const char *why, och_err *err) {
+och_status och_compilers_add(och_compilers *all, const och_compiler_row *row, const char *place, const char *why,
+                             och_err *err) {
     och_candidate **items = och_realloc_array(all->items, all->n + 1, sizeof *items);
     if (!items) return och_err_nomem(err, (all->n + 1) * sizeof *items, "the list of compilers");
     all->items = items;
@@ -94,7 +95,9 @@ static och_status probe(och_compilers *all, size_t i, och_err *err) {
     }
     for (size_t k = 0; k < i && c->file_inode; k++) {
         const och_candidate *e = all->items[k];
-        if (e->row != c->row || e->state != OCH_CANDIDATE_FOUND || e->file_inode != c->file_inode || e->file_device != c->file_device) continue;
+        if (e->row != c->row || e->state != OCH_CANDIDATE_FOUND || e->file_inode != c->file_inode ||
+            e->file_device != c->file_device)
+            continue;
         och_strbuf same = {0};
         och_strbuf_printf(&same, "the same as %s", e->place);
         c->state = OCH_CANDIDATE_ABSENT;
@@ -213,7 +216,8 @@ static void keep(const och_candidate *c, const och_jit_job *job, const och_strbu
     if (!dir) return;
     char hex[OCH_HASH_HEX_BYTES], stem[512];
     och_hash_hex(och_hash_bytes(text->data, text->size), hex);
-    snprintf(stem, sizeof stem, "%.80s-%s-w%d-%.8s", *job->kernel ? job->kernel : job->file_name, job->target.name, job->wave_size, hex);
+    snprintf(stem, sizeof stem, "%.80s-%s-w%d-%.8s", *job->kernel ? job->kernel : job->file_name, job->target.name,
+             job->wave_size, hex);
     for (char *p = stem; *p; p++)
         if (*p == '/' || *p == ' ' || (unsigned char)*p < 32) *p = '_';
     och_strbuf what = {0};

@@ -67,7 +67,8 @@ struct och_compiler_row {
     /* Appends what the compiler is told, argument by argument, each with its NUL: the key has it, and compile uses it. */
     och_status (*arguments)(const och_candidate *compiler, const och_jit_job *job, och_strbuf *out, och_err *err);
     och_status (*compile)(const och_candidate *compiler, const och_jit_job *job, const och_strbuf *text,
-                          const och_strbuf *arguments, const och_compile_limits *limits, och_compiled *out_compiled, och_err *err);
+                          const och_strbuf *arguments, const och_compile_limits *limits, och_compiled *out_compiled,
+                          och_err *err);
 };
 extern const och_compiler_row och_compiler_clang, och_compiler_hiprtc, och_compiler_nvrtc;
 
@@ -80,10 +81,10 @@ och_status och_compilers_add(och_compilers *compilers, const och_compiler_row *r
                              och_err *err) OCH_WARN_UNUSED;
 
 /* The first that suits the job. One that makes older code objects than the job says suits where the request left the version
- * open: the job is then to take most_version. UNAVAILABLE: none was found, with all that was looked for; UNSUPPORTED: those that are there
- * do not suit. The candidate lives as long as the list. */
-och_status och_compilers_pick(och_compilers *compilers, const och_jit_job *job, const och_candidate **out_compiler, och_err *err)
-    OCH_WARN_UNUSED;
+ * open: the job is then to take most_version. UNAVAILABLE: none was found, with all that was looked for; UNSUPPORTED: those
+ * that are there do not suit. The candidate lives as long as the list. */
+och_status och_compilers_pick(och_compilers *compilers, const och_jit_job *job, const och_candidate **out_compiler,
+                              och_err *err) OCH_WARN_UNUSED;
 
 /* The job's text through the compiler; keeps a copy where OCHRE_JIT_KEEP says. COMPILE: out_compiled->log says why, err has
  * the first diagnostic. Release with och_compiled_deinit in any case. */

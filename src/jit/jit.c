@@ -132,8 +132,8 @@ static och_status from_packs(och_jit *jit, const och_jit_job *job, och_jit_artif
         bool stale;
         const och_pack_entry *e = och_pack_find(pack, job, &stale);
         if (stale && !atomic_exchange(&jit->stale_warned, true))
-            och_log(OCH_LOG_WARN, "%s: its %s was made from another source than this program's, and is passed over", och_pack_path(pack),
-                    job->kernel);
+            och_log(OCH_LOG_WARN, "%s: its %s was made from another source than this program's, and is passed over",
+                    och_pack_path(pack), job->kernel);
         if (!e) continue;
         och_err why = {0};
         uint8_t *block;
@@ -177,23 +177,25 @@ static och_status no_pack(och_jit *jit, const och_jit_job *job, och_status statu
     }
     char what[300], file[OCH_TARGET_NAME_BYTES];
     snprintf(file, sizeof file, "%s", job->target.target->name);
-    snprintf(what, sizeof what, covered ? "no pack of %s has %s %s" : "no pack for %s has %s %s", job->target.target->name, job->kernel,
-             job->specialisation);
+    snprintf(what, sizeof what, covered ? "no pack of %s has %s %s" : "no pack for %s has %s %s", job->target.target->name,
+             job->kernel, job->specialisation);
     if (!covered) snprintf(what, sizeof what, "no pack is for %s", job->target.name);
-    och_status st = och_err_set(err, status, "%.120s: %s%s%.160s%s; one is built by: ochre kernels pack --target %s -o %s%s; %s", job->label,
-                                what, have.size ? " (" : "", och_strbuf_str(&have), have.size ? ")" : "", job->target.name, file,
-                                OCH_PACK_SUFFIX, why);
+    och_status st = och_err_set(
+        err, status, "%.120s: %s%s%.160s%s; one is built by: ochre kernels pack --target %s -o %s%s; %s", job->label, what,
+        have.size ? " (" : "", och_strbuf_str(&have), have.size ? ")" : "", job->target.name, file, OCH_PACK_SUFFIX, why);
     och_strbuf_deinit(&have);
     return st;
 }
 
 /* ---- the cache ---- */
 
-static och_status use_entry(const och_jit_job *job, och_cache_entry *e, const char *place, och_jit_artifact **out, och_err *err) {
+static och_status use_entry(const och_jit_job *job, och_cache_entry *e, const char *place, och_jit_artifact **out,
+                            och_err *err) {
     och_checked checked;
-    if (strcmp(e->target, job->target.name) || e->wave_size != job->wave_size || e->code_object_version != (e->kind == OCH_JIT_HSACO ? job->code_object_version : 0))
-        return och_err_set(err, OCH_CORRUPT, "%s: expected an entry for wave%d, found one for %s, wave%d", job->label, job->wave_size,
-                           e->target, e->wave_size);
+    if (strcmp(e->target, job->target.name) || e->wave_size != job->wave_size ||
+        e->code_object_version != (e->kind == OCH_JIT_HSACO ? job->code_object_version : 0))
+        return och_err_set(err, OCH_CORRUPT, "%s: expected an entry for wave%d, found one for %s, wave%d", job->label,
+                           job->wave_size, e->target, e->wave_size);
     OCH_TRY(och_jit_check(e->code, e->code_bytes, e->kind, job, &job->target, job->code_object_version, &checked, err));
     OCH_TRY(make_artifact(&(och_jit_artifact){.code = e->code,
                                               .code_bytes = e->code_bytes,
@@ -235,7 +237,8 @@ static och_status compile(och_jit *jit, const och_jit_job *job, const och_candid
     och_log(OCH_LOG_INFO, "%s: compiling with %s", job->label, compiler->label);
     och_status st = och_compile(compiler, job, &(och_compile_limits){jit->timeout_ns, jit->cancel}, &made, err);
     if (log) och_strbuf_append(log, och_strbuf_str(&made.log), made.log.size);
-    if (st == OCH_OK) st = och_jit_check(made.code, made.code_bytes, made.kind, job, &job->target, job->code_object_version, &checked, err);
+    if (st == OCH_OK)
+        st = och_jit_check(made.code, made.code_bytes, made.kind, job, &job->target, job->code_object_version, &checked, err);
     if (st != OCH_OK) goto done;
     och_jit_artifact a = {.code = made.code,
                           .code_bytes = made.code_bytes,
@@ -297,8 +300,8 @@ static och_status pick(och_jit *jit, const och_jit_job *job, const och_candidate
 }
 
 /* From the cache, or compiled under the entry's lock. */
-static och_status cached_or_compiled(och_jit *jit, const och_jit_job *job, const och_candidate *compiler, och_jit_artifact **out,
-                                     och_strbuf *log, och_err *err) {
+static och_status cached_or_compiled(och_jit *jit, const och_jit_job *job, const och_candidate *compiler,
+                                     och_jit_artifact **out, och_strbuf *log, och_err *err) {
     char key[OCH_JIT_KEY_BYTES];
     OCH_TRY(och_jit_key_of(job, compiler, key, err));
     och_err why = {0};
@@ -349,7 +352,8 @@ och_status och_jit_get(och_jit *jit, const och_jit_request *request, och_jit_art
     st = pick(jit, &job, &compiler, &why);
     if (st == OCH_UNAVAILABLE || st == OCH_UNSUPPORTED) return no_pack(jit, &job, st, why.message, err);
     if (st != OCH_OK) return och_err_set(err, st, "%s", why.message);
-    if (compiler->most_version && job.code_object_version > compiler->most_version) job.code_object_version = compiler->most_version;
+    if (compiler->most_version && job.code_object_version > compiler->most_version)
+        job.code_object_version = compiler->most_version;
     if (!jit->cache) return compile(jit, &job, compiler, "", false, out, log, err);
     return cached_or_compiled(jit, &job, compiler, out, log, err);
 }
@@ -367,7 +371,8 @@ void och_jit_describe(och_jit *jit, och_strbuf *out) {
     for (size_t i = 0; st == OCH_OK && (c = och_compilers_at(jit->compilers, i)); i++) {
         och_strbuf_printf(out, "compiler %s: %s (%s): %s", c->row->name, c->place, c->why, states[c->state]);
         if (c->state == OCH_CANDIDATE_FOUND) och_strbuf_printf(out, ": %s, %s", c->path, c->version);
-        if (c->state != OCH_CANDIDATE_FOUND && c->detail && strcmp(c->detail, states[c->state])) och_strbuf_printf(out, ": %s", c->detail);
+        if (c->state != OCH_CANDIDATE_FOUND && c->detail && strcmp(c->detail, states[c->state]))
+            och_strbuf_printf(out, ": %s", c->detail);
         och_strbuf_puts(out, "\n");
     }
     for (size_t i = 0; i < jit->packs.n; i++) {

@@ -78,7 +78,7 @@ typedef struct och_jit_artifact {
     const uint8_t *code;
     size_t code_bytes;
     och_jit_code_kind kind;
-    const char *target; /* what the code was built for: may be the generic target, or have fewer features, than what was asked */
+    const char *target; /* what the code was built for: a pack's may be the generic one, or name fewer features than was asked */
     int wave_size;
     int code_object_version; /* 0 where kind is not HSACO */
     const uint8_t *record;
@@ -100,7 +100,7 @@ typedef struct och_jit_options {
     const char *const *packs;    /* files; before those of OCHRE_PACK, of the program's folder and of its data folder */
     size_t n_packs;
     bool only_these_packs;       /* the environment and the folders are not looked at */
-    const char *compiler;        /* "clang", "hiprtc", "nvrtc", or a path to a clang; NULL: OCHRE_JIT_COMPILER, or all in order */
+    const char *compiler; /* "clang", "hiprtc", "nvrtc", or a path to a clang; NULL: OCHRE_JIT_COMPILER, or all in order */
     const char *hiprtc_library;  /* tried first for hipRTC: the runtime that is in use */
     uint64_t compile_timeout_ns; /* 0: five minutes. clang only: a library cannot be stopped */
     const atomic_bool *cancel;   /* borrowed for the jit's life; true ends waiting and compiling with CANCELLED. NULL: never */

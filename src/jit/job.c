@@ -32,7 +32,8 @@ och_status och_jit_job_init(const och_jit_request *r, och_jit_job *job, och_err 
     job->specialisation = r->specialisation ? r->specialisation : "";
     job->source_id = r->source_id ? r->source_id : "";
     job->file_name = r->file_name && *r->file_name ? r->file_name : "kernel";
-    if (!r->target) return och_err_set(err, OCH_INVALID, "%s: no target was named", *job->kernel ? job->kernel : job->file_name);
+    if (!r->target)
+        return och_err_set(err, OCH_INVALID, "%s: no target was named", *job->kernel ? job->kernel : job->file_name);
     OCH_TRY(och_target_find(r->target, &job->target, err));
     snprintf(job->label, sizeof job->label, "%s%s%s for %s", *job->kernel ? job->kernel : job->file_name,
              *job->specialisation ? " " : "", job->specialisation, job->target.name);
@@ -43,7 +44,8 @@ och_status och_jit_job_init(const och_jit_request *r, och_jit_job *job, och_err 
     OCH_TRY(version(r, job, err));
     job->opt_level = r->opt_level ? r->opt_level : 3;
     if (job->opt_level < 1 || job->opt_level > 3)
-        return och_err_set(err, OCH_INVALID, "%s: expected an optimisation level of 1 to 3, found %d", job->label, r->opt_level);
+        return och_err_set(err, OCH_INVALID, "%s: expected an optimisation level of 1 to 3, found %d", job->label,
+                           r->opt_level);
     if (r->has_layout && !r->symbol)
         return och_err_set(err, OCH_INVALID, "%s: an argument layout needs the symbol that it is of", job->label);
     return OCH_OK;

@@ -37,7 +37,8 @@ static och_status read_string(och_pack *p, och_cursor *c, const char **out, och_
     if (!och_cursor_u16(c, &n) || !och_cursor_bytes(c, n, &bytes))
         return corrupt(p, "the table ends inside a string", c->size, at, err);
     for (size_t i = 0; i < n; i++)
-        if (((const uint8_t *)bytes)[i] < 32) return corrupt(p, "expected text in the table", ((const uint8_t *)bytes)[i], at + 2 + i, err);
+        if (((const uint8_t *)bytes)[i] < 32)
+            return corrupt(p, "expected text in the table", ((const uint8_t *)bytes)[i], at + 2 + i, err);
     *out = och_arena_strndup(&p->arena, bytes, n);
     return *out ? OCH_OK : och_err_nomem(err, n, "a pack's table");
 }
@@ -54,7 +55,8 @@ static och_status read_entry(och_pack *p, och_cursor *c, och_pack_entry *e, uint
     if (wave != 32 && wave != 64) return corrupt(p, "expected a wave size of 32 or 64", wave, at + 4, err);
     if (kind == OCH_JIT_HSACO ? version < 4 || version > 6 : version != 0)
         return corrupt(p, "expected a code object version of 4 to 6, or 0 where there is none", version, at + 8, err);
-    if (!e->code_bytes || e->code_bytes > PACK_MAX_BYTES) return corrupt(p, "expected 1 byte to 4 GiB of code", e->code_bytes, at + 12, err);
+    if (!e->code_bytes || e->code_bytes > PACK_MAX_BYTES)
+        return corrupt(p, "expected 1 byte to 4 GiB of code", e->code_bytes, at + 12, err);
     if (e->record_bytes > PACK_MAX_BYTES) return corrupt(p, "expected at most 4 GiB of record", e->record_bytes, at + 20, err);
     e->kind = (och_jit_code_kind)kind;
     e->wave_size = (int)wave;
@@ -85,7 +87,8 @@ static och_status parse(och_pack *p, och_err *err) {
         !och_cursor_u64(&c, &file_bytes) || !take_hash(&c, &table_hash) || !take_hash(&c, &header_hash))
         return corrupt(p, "the file ends inside its header", p->file->size, c.pos, err);
     if (version != PACK_VERSION)
-        return och_err_set(err, OCH_CORRUPT, "%s: expected a pack of version %d, found version %u", p->file->path, PACK_VERSION, version);
+        return och_err_set(err, OCH_CORRUPT, "%s: expected a pack of version %d, found version %u", p->file->path, PACK_VERSION,
+                           version);
     if (!och_hash_equal(och_hash_bytes(data, PACK_HEADER_HASHED_BYTES), header_hash))
         return corrupt(p, "the header is not the one that was written", n, 0, err);
     if (file_bytes != p->file->size)
@@ -109,8 +112,10 @@ static och_status parse(och_pack *p, och_err *err) {
         if (p->n && och_pack_compare(&p->entries[p->n - 1], &p->entries[p->n]) >= 0)
             return corrupt(p, "expected the entries in ascending order, each once", p->n, at, err);
     }
-    if (och_cursor_left(&table)) return corrupt(p, "bytes follow the last entry of the table", och_cursor_left(&table), table.pos, err);
-    if (offset != p->file->size) return corrupt(p, "bytes follow the last entry's contents", p->file->size - offset, offset, err);
+    if (och_cursor_left(&table))
+        return corrupt(p, "bytes follow the last entry of the table", och_cursor_left(&table), table.pos, err);
+    if (offset != p->file->size)
+        return corrupt(p, "bytes follow the last entry's contents", p->file->size - offset, offset, err);
     return OCH_OK;
 }
 
@@ -165,7 +170,8 @@ static int rank(const och_pack_entry *e, const och_jit_job *job) {
     if (!e->target.target || e->wave_size != job->wave_size || !och_target_serves(&e->target, &job->target)) return 0;
     int asked = job->request->code_object_version;
     if (asked && e->kind == OCH_JIT_HSACO && e->code_object_version != asked) return 0;
-    int named = (e->target.sramecc != OCH_FEATURE_ANY) + (e->target.xnack != OCH_FEATURE_ANY); /* what it was compiled knowing */
+    int named =
+        (e->target.sramecc != OCH_FEATURE_ANY) + (e->target.xnack != OCH_FEATURE_ANY); /* what it was compiled knowing */
     return (e->target.target == job->target.target ? 4 : 1) + named;
 }
 
@@ -222,7 +228,8 @@ och_status och_pack_take(const och_pack *p, const och_pack_entry *e, uint8_t **o
     if (!code || !record) {
         och_free(block);
         return och_err_set(err, OCH_CORRUPT, "%s: the %s of %s%s%s for %s is not what was written", p->file->path,
-                           code ? "record" : "code", e->kernel, *e->specialisation ? " " : "", e->specialisation, e->target_name);
+                           code ? "record" : "code", e->kernel, *e->specialisation ? " " : "", e->specialisation,
+                           e->target_name);
     }
     *out_block = block;
     return OCH_OK;

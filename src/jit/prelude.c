@@ -39,8 +39,7 @@ static const char hip[] =
     "template <class T> static inline __device__ T atomicAdd(T *p, T v) { return __hip_atomic_fetch_add(p, v, "
     "__ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT); }\n";
 
-static const char cuda[] =
-    SHARED_WORDS
+static const char cuda[] = SHARED_WORDS
     "OCHRE_INDEX(threadIdx, __nvvm_read_ptx_sreg_tid_x(), __nvvm_read_ptx_sreg_tid_y(), __nvvm_read_ptx_sreg_tid_z())\n"
     "OCHRE_INDEX(blockIdx, __nvvm_read_ptx_sreg_ctaid_x(), __nvvm_read_ptx_sreg_ctaid_y(), __nvvm_read_ptx_sreg_ctaid_z())\n"
     "OCHRE_INDEX(blockDim, __nvvm_read_ptx_sreg_ntid_x(), __nvvm_read_ptx_sreg_ntid_y(), __nvvm_read_ptx_sreg_ntid_z())\n"
@@ -48,6 +47,7 @@ static const char cuda[] =
     "__nvvm_read_ptx_sreg_nctaid_z())\n"
     "static inline __device__ float atomicAdd(float *p, float v) { return __nvvm_atom_add_gen_f(p, v); }\n"
     "static inline __device__ int atomicAdd(int *p, int v) { return __nvvm_atom_add_gen_i(p, v); }\n"
-    "static inline __device__ unsigned atomicAdd(unsigned *p, unsigned v) { return __nvvm_atom_add_gen_i((int *)p, (int)v); }\n";
+    "static inline __device__ unsigned atomicAdd(unsigned *p, unsigned v) { return __nvvm_atom_add_gen_i((int *)p, (int)v); "
+    "}\n";
 
 const char *och_jit_prelude(och_jit_dialect dialect) { return dialect == OCH_JIT_HIP ? hip : cuda; }

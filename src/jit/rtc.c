@@ -51,7 +51,8 @@ static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER; /* old hipRTCs
 
 /* ---- looking for them ---- */
 
-static och_status add_matches(och_compilers *all, const och_compiler_row *row, const char *pattern, const char *why, och_err *err) {
+static och_status add_matches(och_compilers *all, const och_compiler_row *row, const char *pattern, const char *why,
+                              och_err *err) {
     glob_t g = {0};
     och_status st = OCH_OK;
     if (glob(pattern, 0, NULL, &g) == 0)
@@ -78,7 +79,8 @@ static och_status list_hiprtc(och_compilers *all, const och_compiler_row *row, c
         och_strbuf_deinit(&pattern);
     }
     och_places_deinit(&places);
-    for (size_t i = 0; i < OCH_COUNT(names) && st == OCH_OK; i++) st = och_compilers_add(all, row, names[i], "the system's libraries", err);
+    for (size_t i = 0; i < OCH_COUNT(names) && st == OCH_OK; i++)
+        st = och_compilers_add(all, row, names[i], "the system's libraries", err);
     return st;
 }
 
@@ -100,7 +102,8 @@ static och_status list_nvrtc(och_compilers *all, const och_compiler_row *row, co
         if (st == OCH_OK) st = add_matches(all, row, pattern.data, i < 2 ? "CUDA_PATH" : och_env_name(homes[i - 2]), err);
         och_strbuf_deinit(&pattern);
     }
-    for (size_t i = 0; i < OCH_COUNT(names) && st == OCH_OK; i++) st = och_compilers_add(all, row, names[i], "the system's libraries", err);
+    for (size_t i = 0; i < OCH_COUNT(names) && st == OCH_OK; i++)
+        st = och_compilers_add(all, row, names[i], "the system's libraries", err);
     return st;
 }
 
@@ -214,7 +217,8 @@ static och_status run(const och_candidate *c, const char *label, const char *tex
         goto done;
     }
     if (!rc) rc = k->code(p, (char *)out->code);
-    if (rc) st = och_err_set_native(err, OCH_COMPILE, rc, "%s: %s: taking the code: %s", label, c->label, k->GetErrorString(rc));
+    if (rc)
+        st = och_err_set_native(err, OCH_COMPILE, rc, "%s: %s: taking the code: %s", label, c->label, k->GetErrorString(rc));
     else out->code_bytes = n;
     out->kind = k->kind;
     if (k->kind == OCH_JIT_PTX) /* its size counts the final NUL */
@@ -352,7 +356,8 @@ static och_status probe_hiprtc(och_candidate *c, och_err *err) {
     c->clang_major = (int)strtol(number, NULL, 10);
     och_strbuf_printf(&line, "hiprtc %d.%d, %s", major, minor, at ? at : "of no known clang");
     OCH_TRY_GOTO(set_text(&c->version, &line, err));
-    och_strbuf_printf(&line, "hiprtc of clang %.*s (%s)", at ? (int)strspn(number, "0123456789.") : 1, at ? number : "?", c->path);
+    och_strbuf_printf(&line, "hiprtc of clang %.*s (%s)", at ? (int)strspn(number, "0123456789.") : 1, at ? number : "?",
+                      c->path);
     OCH_TRY_GOTO(set_text(&c->label, &line, err));
     if (c->clang_major && c->clang_major < FIRST_SAFE_CLANG) c->most_version = 4; /* -mcode-object-version changes nothing */
     c->state = OCH_CANDIDATE_FOUND;
