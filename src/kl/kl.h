@@ -121,7 +121,8 @@ typedef struct och_kl_actual {
 
 typedef struct och_kl_packed {
     uint32_t grid[3], group[3];
-    uint32_t lds_bytes, n_bytes;
+    uint32_t lds_bytes; /* beyond what the code has: 0 */
+    uint32_t n_bytes;
     unsigned char args[OCH_KL_MAX_ARG_BYTES];
 } och_kl_packed;
 
