@@ -328,9 +328,9 @@ bool och_kl_convert_val(och_kl_spec *s, och_kl_pos pos, och_kl_type t, och_kl_va
         return out->ir != NULL;
     }
     if (v.kind == OCH_KL_V_CHOICE) {
-        och_kl_val a, b;
-        if (!och_kl_convert_val(s, pos, t, v.sides[0], &a) || !och_kl_convert_val(s, pos, t, v.sides[1], &b)) return false;
-        *out = och_kl_val_ir(och_kl_select(s->code, pos, v.ir, a.ir, b.ir), v.level);
+        och_kl_val yes, no;
+        if (!och_kl_convert_val(s, pos, t, v.sides[0], &yes) || !och_kl_convert_val(s, pos, t, v.sides[1], &no)) return false;
+        *out = och_kl_val_ir(och_kl_select(s->code, pos, v.ir, yes.ir, no.ir), v.level);
         return out->ir != NULL;
     }
     if (v.kind == OCH_KL_V_INT || v.kind == OCH_KL_V_REAL) return och_kl_to_type(s, pos, v, t, "a conversion", out);
