@@ -402,6 +402,11 @@ static och_status layout(builder *b) {
         if (r == SIM_BOUND_NO) unmodelled(b, inst->mnemonic, inst->words, inst->n_words, inst->offset);
         if (r == SIM_BOUND_UOP) {
             if (indexed) {
+                if (b->binder.has_halves) { /* DPP, whose direct handler knows its registers */
+                    u = b->binder.halves[0];
+                    u.fn = sim_valu_general;
+                    b->binder.has_halves = false;
+                }
                 p->uops[--hidden] = u;
                 u = (sim_uop){.fn = sim_control_indexed, .inst = inst, .core = &p->uops[hidden]};
             }

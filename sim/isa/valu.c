@@ -118,7 +118,17 @@ static const sim_uop *plain_from(sim_wave *w, const sim_uop *u, unsigned first) 
 }
 const sim_uop *sim_valu_plain(sim_wave *w, const sim_uop *u) { return plain_from(w, u, 0); }
 const sim_uop *sim_valu_resume(sim_wave *w, const sim_uop *u, unsigned first) {
-    return u->flags & SIM_U_ALTERED ? sim_valu_general_from(w, u, first) : plain_from(w, u, first);
+    if (!(u->flags & SIM_U_ALTERED)) return plain_from(w, u, first);
+    if (!(u->aux[0] & SIM_A_DPP)) return sim_valu_general_from(w, u, first);
+    /* A direct handler runs DPP with EXEC cut to the lanes that write; u->target is what it was. */
+    const uint32_t lo = w->s[SIM_S_EXEC_LO], hi = w->s[SIM_S_EXEC_HI];
+    const uint64_t exec = (uintptr_t)u->target;
+    w->s[SIM_S_EXEC_LO] = (uint32_t)exec;
+    if (w->lanes == 64) w->s[SIM_S_EXEC_HI] = (uint32_t)(exec >> 32);
+    const sim_uop *next = sim_valu_general_from(w, u, first);
+    w->s[SIM_S_EXEC_LO] = lo;
+    w->s[SIM_S_EXEC_HI] = hi;
+    return next;
 }
 
 unsigned sim_inst_op_sel(const sim_inst *inst) {
@@ -150,7 +160,7 @@ static int alteration(const sim_inst *inst, const sim_vrow *row, int i, const si
 }
 /* Fills u->aux. False: the operation has modifiers that no direct handler knows. */
 static bool alter_sources(const sim_inst *inst, const sim_vrow *row, int last, sim_uop *u) {
-    if (inst->lanes != SIM_LANES_PLAIN || inst->omod || (inst->dst_hi && !sim_vt_is16(row->td))) return false;
+    if (inst->lanes == SIM_LANES_SDWA || inst->omod || (inst->dst_hi && !sim_vt_is16(row->td))) return false;
     if (row->flags & (SIM_V_RAW | SIM_V_HALF | SIM_V_BYTE | SIM_V_SRCHALF | SIM_V_SRCBYTE)) return false;
     if (inst->clamp && (is_f32(row->td) || is_f64(row->td) || is_f16(row->td))) return false;
     for (int i = 0; i <= last; i++) {
@@ -311,6 +321,9 @@ sim_bound sim_bind_vrow(sim_binder *b, const sim_inst *inst, int i_row, sim_uop 
     else if (plain) u->fn = special ? code->hot_altered : scalar ? code->hot_scalar[wide] : code->hot[wide];
     else if (code->hot_altered && alter_sources(inst, row, last, u)) u->fn = code->hot_altered;
     else u->fn = sim_valu_general;
+    const bool dpp = inst->lanes == SIM_LANES_DPP16 || inst->lanes == SIM_LANES_DPP8;
+    if (dpp && u->fn == code->hot_altered && u->sk[0] == SIM_SRC_ROW) sim_bind_dpp(b, inst, u);
+    else if (dpp) u->fn = sim_valu_general;
     if (plain && isa <= SIM_GFX950 && !strcmp(row->name, "V_MOV_B32")) u->fn = mov_gfx9;
     return SIM_BOUND_UOP;
 }

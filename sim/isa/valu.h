@@ -113,8 +113,15 @@ enum {
     SIM_A_HI = 4,      /* 16 bits: the upper half; packed: what the lower half is made of; pair: the upper dword, ... */
     SIM_A_OTHER = 8,   /* packed, pair: the upper half is made of the lower one */
     SIM_A_NEG_HI = 16, /* packed, pair */
-    SIM_A_HALF = 32    /* SIM_VT_MIX: a half (SIM_A_HI: the upper) as f16 */
+    SIM_A_HALF = 32,   /* SIM_VT_MIX: a half (SIM_A_HI: the upper) as f16 */
+    SIM_A_DPP = 64     /* source 0: lanes come from others first; the uop after this one is the sim_dpp_map */
 };
+/* Where each lane reads while all lanes are on; SIM_DPP_ZERO: nowhere, it reads 0. Takes the place of a uop. */
+enum { SIM_DPP_ZERO = 255 };
+typedef struct sim_dpp_map {
+    uint8_t from[SIM_MAX_LANES];
+} sim_dpp_map;
+_Static_assert(sizeof(sim_dpp_map) <= sizeof(sim_uop), "a map takes the place of a uop");
 static inline const sim_vrow *sim_uop_vrow(const sim_uop *u) {
     return ((const sim_vcode *)u->core)->row;
 }
@@ -145,6 +152,8 @@ sim_bound sim_bind_vopd(sim_binder *b, const sim_inst *inst, sim_uop *u);
 sim_bound sim_bind_vrow(sim_binder *b, const sim_inst *inst, int i_row, sim_uop *u);
 sim_bound sim_bind_vscale(sim_binder *b, const sim_inst *inst, sim_uop *u);
 const sim_meaning *sim_meaning_at_vscale(size_t i);
+/* DPP by a direct handler: u is bound as that handler's, which is then run with EXEC cut to the lanes that write. */
+void sim_bind_dpp(sim_binder *b, const sim_inst *inst, sim_uop *u);
 /* Whether an instruction's operands need the general handler. */
 bool sim_valu_is_plain(const sim_inst *inst, const sim_vrow *row);
 /* op_sel[3:0], whatever operands it belongs to. */

@@ -42,18 +42,17 @@ static int dpp16_from(unsigned ctrl, int i, int lanes) {
     }
 }
 
-static void map_lanes(const sim_wave *w, const sim_inst *inst, lane_map *m) {
-    const uint64_t exec = SIM_EXEC(w) & w->exec_full;
+static void map_lanes(const sim_inst *inst, int lanes, uint64_t exec, lane_map *m) {
     m->zero = 0;
-    m->enabled = w->exec_full;
-    for (int i = 0; i < w->lanes; i++) {
+    m->enabled = lanes == 64 ? ~0ull : 0xffffffffull;
+    for (int i = 0; i < lanes; i++) {
         if (inst->lanes == SIM_LANES_DPP8) {
             int f = (i & ~7) | (inst->dpp8[i & 7] & 7);
             m->from[i] = (uint8_t)f;
             if (!inst->fetch_inactive && !(exec >> f & 1)) m->zero |= 1ull << i;
             continue;
         }
-        int f = dpp16_from(inst->dpp_ctrl, i, w->lanes);
+        int f = dpp16_from(inst->dpp_ctrl, i, lanes);
         bool valid = f >= 0 && (inst->fetch_inactive || exec >> f & 1);
         m->from[i] = (uint8_t)(f < 0 ? 0 : f);
         if (!valid) {
@@ -300,7 +299,7 @@ const sim_uop *sim_valu_general_from(sim_wave *w, const sim_uop *u, unsigned fir
     lane_map map = {.zero = 0};
     const bool dpp = inst->lanes == SIM_LANES_DPP16 || inst->lanes == SIM_LANES_DPP8;
     if (dpp) {
-        map_lanes(w, inst, &map);
+        map_lanes(inst, (int)lanes, SIM_EXEC(w) & w->exec_full, &map);
         mask &= map.enabled;
     }
     for (int i = 0; i < 3; i++) {
@@ -363,4 +362,64 @@ const sim_uop *sim_valu_general_from(sim_wave *w, const sim_uop *u, unsigned fir
     }
     sim_valu_finish(w, u, row, &a, res, mask);
     return u + 1;
+}
+
+/* u->core: the operation as a direct handler does it, and the map that it needs; u->s[0..1]: the lanes that may write while
+ * all are on; u->flags: DPP_FREE where lanes that are off are read like others, DPP_ZERO where they read as 0. */
+enum { DPP_FREE = 1, DPP_ZERO = 2 };
+static const sim_uop *dpp_direct(sim_wave *w, const sim_uop *u) {
+    struct {
+        sim_uop op;
+        sim_dpp_map map;
+    } some; /* what some lanes' absence makes of it */
+    const sim_uop *inner = u->core;
+    const uint32_t lo = w->s[SIM_S_EXEC_LO], hi = w->s[SIM_S_EXEC_HI];
+    const uint64_t exec = SIM_EXEC(w) & w->exec_full;
+    uint64_t enabled = u->s[0] | (uint64_t)u->s[1] << 32;
+    if (exec != w->exec_full) {
+        memcpy(&some, inner, sizeof some);
+        some.op.target = (const sim_uop *)(uintptr_t)exec;
+        for (unsigned i = 0; !(u->flags & DPP_FREE) && i < w->lanes; i++) {
+            const unsigned from = some.map.from[i];
+            if (from == SIM_DPP_ZERO || exec >> from & 1) continue;
+            if (u->flags & DPP_ZERO) some.map.from[i] = SIM_DPP_ZERO;
+            else enabled &= ~(1ull << i);
+        }
+        enabled &= exec;
+        inner = &some.op;
+    }
+    w->s[SIM_S_EXEC_LO] = (uint32_t)enabled;
+    if (w->lanes == 64) w->s[SIM_S_EXEC_HI] = (uint32_t)(enabled >> 32);
+    (void)inner->fn(w, inner);
+    w->s[SIM_S_EXEC_LO] = lo;
+    w->s[SIM_S_EXEC_HI] = hi;
+    return u + 1;
+}
+
+static bool is_exec(uint32_t reg) { return reg == SIM_S_EXEC_LO || reg == SIM_S_EXEC_HI; }
+
+void sim_bind_dpp(sim_binder *b, const sim_inst *inst, sim_uop *u) {
+    const sim_vrow *row = sim_uop_vrow(u);
+    const int lanes = (int)sim_bind_lanes(b);
+    bool exec = u->flags & SIM_U_CMPX || (row->td == SIM_VT_M && is_exec(u->d)) || is_exec(u->imm); /* read or written */
+    for (int i = 0; i < 3; i++) exec |= u->sk[i] >= SIM_SRC_SCALAR && u->sk[i] != SIM_SRC_NONE && u->s[i] >= SIM_S_EXEC_LO - 1u;
+    if (exec) {
+        u->fn = sim_valu_general;
+        return;
+    }
+    lane_map m;
+    map_lanes(inst, lanes, lanes == 64 ? ~0ull : 0xffffffffull, &m);
+    sim_dpp_map map = {{0}};
+    for (int i = 0; i < lanes; i++) map.from[i] = m.zero >> i & 1 ? SIM_DPP_ZERO : m.from[i];
+    u->aux[0] |= SIM_A_DPP;
+    u->flags |= SIM_U_ALTERED;
+    sim_uop second = {0};
+    memcpy(&second, &map, sizeof map);
+    u->target = (const sim_uop *)(uintptr_t)(lanes == 64 ? ~0ull : 0xffffffffull); /* EXEC: see sim_valu_resume */
+    sim_bind_halves(b, u, &second);
+    u->target = NULL;
+    u->fn = dpp_direct;
+    u->flags = (uint8_t)(inst->fetch_inactive ? DPP_FREE : inst->lanes == SIM_LANES_DPP8 || inst->bound_ctrl ? DPP_ZERO : 0);
+    u->s[0] = (uint32_t)m.enabled;
+    u->s[1] = (uint32_t)(m.enabled >> 32);
 }

@@ -60,12 +60,40 @@ INLINE void alter_packed(uint32_t *t, const uint32_t *s, unsigned lanes, unsigne
     for (unsigned h = 0; h < lanes; h += 32)
         LANES(k) t[h + k] = ((s[h + k] >> lo & 0xffff) | (s[h + k] >> hi & 0xffff) << 16) ^ flip;
 }
+/* Lanes of a row from where a map says. */
+INLINE void dpp_row(uint32_t *t, const uint32_t *s, const sim_dpp_map *m, unsigned lanes) {
+#if defined __AVX512F__
+    __m512i x[4];
+    for (unsigned i = 0; i < lanes; i += 16) x[i / 16] = _mm512_loadu_si512(s + i);
+    for (unsigned i = 0; i < lanes; i += 16) {
+        const __m512i at = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)(m->from + i)));
+        const __mmask16 some = _mm512_cmpneq_epi32_mask(at, _mm512_set1_epi32(SIM_DPP_ZERO));
+        __m512i r = _mm512_permutex2var_epi32(x[0], at, x[1]);
+        if (lanes == 64)
+            r = _mm512_mask_mov_epi32(r, _mm512_test_epi32_mask(at, _mm512_set1_epi32(32)),
+                                      _mm512_permutex2var_epi32(x[2], at, x[3]));
+        _mm512_storeu_si512(t + i, _mm512_maskz_mov_epi32(some, r));
+    }
+#else
+    for (unsigned i = 0; i < lanes; i++) t[i] = m->from[i] == SIM_DPP_ZERO ? 0 : s[m->from[i]];
+#endif
+}
 static __attribute__((noinline)) const uint32_t *hot_altered(const sim_wave *w, const sim_uop *u, int i, unsigned vt,
                                                              uint32_t *tmp) {
     const unsigned how = u->aux[i], lanes = w->lanes, rows = sim_vt_rows(vt);
-    uint32_t scalar[2 * SIM_MAX_LANES];
-    const uint32_t *s = sim_src_rows(w, u, i, rows, scalar);
-    if (!how && s != scalar) return s;
+    uint32_t other[2 * SIM_MAX_LANES];
+    const uint32_t *s = sim_src_rows(w, u, i, rows, other);
+    if (!how && s != other) return s;
+    if (how & SIM_A_DPP) {
+        const sim_dpp_map *m = (const sim_dpp_map *)(const void *)(u + 1);
+        uint32_t *to = how == SIM_A_DPP ? tmp : other;
+        for (unsigned r = 0; r < rows * lanes; r += lanes) {
+            if (lanes == 32) dpp_row(to + r, s + r, m, 32);
+            else dpp_row(to + r, s + r, m, 64);
+        }
+        if (how == SIM_A_DPP) return tmp;
+        s = other;
+    }
     switch (vt) {
     case SIM_VT_F64:
     case SIM_VT_DB:

@@ -483,11 +483,68 @@ static void lanes_meet(void **s) {
     hand_free(h);
 }
 
+/* ---- DPP: the direct handlers against the general one ---- */
+
+static void dpp_direct(void **s) {
+    (void)s;
+    static const struct {
+        const char *name;
+        unsigned n;
+        bool is_float;
+    } ops[] = {{"V_MOV_B32", 1, false}, {"V_ADD_F32", 2, true},   {"V_ADD_NC_U32", 2, false}, {"V_FMAC_F32", 2, true},
+               {"V_MAX_F16", 2, true},  {"V_CMP_LT_F32", 2, true}, {"V_MIN_I32", 2, false},     {"V_AND_B32", 2, false}};
+    static const uint16_t ctrls[] = {0xb1,  0x4e,  0x1b,  0x101, 0x107, 0x111, 0x118, 0x121, 0x12f, 0x130, 0x134, 0x138,
+                                     0x13c, 0x140, 0x141, 0x142, 0x143, 0x150, 0x15a, 0x161, 0x16f};
+    const size_t n_ctrls = sizeof ctrls / sizeof *ctrls;
+    int direct = 0;
+    for (int round = 0; round < 8000; round++) {
+        const unsigned lanes = round & 1 ? 64 : 32, o = rnd() % 8, ctrl = ctrls[rnd() % n_ctrls];
+        hand *h = make_hand(lanes == 64 ? SIM_GFX90A : SIM_GFX1100, lanes);
+        make(h, ops[o].name, SIM_VOP2, ops[o].n);
+        h->inst.lanes = SIM_LANES_DPP16;
+        h->inst.dpp_ctrl = (uint16_t)ctrl;
+        if (rnd() % 8 == 0) {
+            h->inst.lanes = SIM_LANES_DPP8;
+            for (int i = 0; i < 8; i++) h->inst.dpp8[i] = rnd() & 7;
+        }
+        h->inst.bound_ctrl = rnd() & 1;
+        h->inst.fetch_inactive = rnd() % 4 == 0;
+        h->inst.row_mask = rnd() & 1 ? 15 : rnd() & 15;
+        h->inst.bank_mask = rnd() & 1 ? 15 : rnd() & 15;
+        if (ops[o].is_float) {
+            h->inst.src[0].neg = rnd() % 4 == 0;
+            h->inst.src[0].abs = rnd() % 4 == 0;
+        }
+        if (rnd() % 4 == 0) h->inst.dst = h->inst.src[0]; /* in place */
+        if (!strncmp(ops[o].name, "V_CMP", 5)) h->inst.sdst = hand_s(SIM_S_VCC_LO, lanes / 32), h->inst.dst = HAND_NONE;
+        const uint64_t exec = (rnd() & 1 ? ~0ull : (uint64_t)rnd() << 32 | rnd()) & h->w.exec_full;
+        h->w.s[SIM_S_EXEC_LO] = (uint32_t)exec;
+        h->w.s[SIM_S_EXEC_HI] = (uint32_t)(exec >> 32);
+        for (unsigned i = 0; i < HAND_VGPRS * lanes; i++) h->v[i] = rnd_bits();
+        static uint32_t before[HAND_VGPRS * SIM_MAX_LANES], after[HAND_VGPRS * SIM_MAX_LANES];
+        memcpy(before, h->v, sizeof before);
+        assert_int_equal(hand_run(h, sim_bind_valu), SIM_FAULT_NONE);
+        direct += h->u[0].fn != sim_valu_general;
+        memcpy(after, h->v, sizeof after);
+        const uint64_t vcc = SIM_VCC(&h->w);
+        assert_true((SIM_EXEC(&h->w) & h->w.exec_full) == exec);
+        memcpy(h->v, before, sizeof before);
+        (void)sim_valu_general(&h->w, h->u[0].fn == sim_valu_general ? &h->u[0] : h->halves);
+        assert_true(vcc == SIM_VCC(&h->w));
+        if (memcmp(h->v, after, sizeof after))
+            fail_msg("%s, ctrl %x, lanes %u, exec %llx: not as the general handler", ops[o].name, ctrl, lanes,
+                     (unsigned long long)exec);
+        hand_free(h);
+    }
+    assert_true(direct > 7000);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(levels_agree), cmocka_unit_test(f32_arithmetic), cmocka_unit_test(f16_fused),
         cmocka_unit_test(by_hand),      cmocka_unit_test(modifiers),      cmocka_unit_test(pairs),
         cmocka_unit_test(masks),        cmocka_unit_test(scalars),        cmocka_unit_test(lanes_meet),
+        cmocka_unit_test(dpp_direct),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
