@@ -35,6 +35,8 @@ static const command commands[] = {
     {"doctor", och_cmd_doctor, "what of GPUs works on this machine, what does not, and what to do"},
     {"sim", och_cmd_sim, "run a HIP program on AMD GPUs in software"},
     {"ops", och_cmd_ops, "list the ops and which provider covers them on which device"},
+    {"kernels", och_cmd_kernels, "GPU kernels: list, emit, build, check, disassemble, pack"},
+    {"targets", och_cmd_targets, "what kernels can be compiled for"},
 };
 
 static volatile sig_atomic_t interrupted, exits_at_once;

@@ -19,10 +19,12 @@ int och_cmd_bench(int argc, char **argv);
 int och_cmd_devices(int argc, char **argv);
 int och_cmd_doctor(int argc, char **argv);
 int och_cmd_inspect(int argc, char **argv);
+int och_cmd_kernels(int argc, char **argv);
 int och_cmd_ops(int argc, char **argv);
 int och_cmd_pull(int argc, char **argv);
 int och_cmd_run(int argc, char **argv);
 int och_cmd_sim(int argc, char **argv);
+int och_cmd_targets(int argc, char **argv);
 int och_cmd_tokenize(int argc, char **argv);
 int och_cmd_verify(int argc, char **argv);
 
