@@ -203,7 +203,7 @@ static void device_far(rig *r) {
         far_copy(r, other.addr, values, (uint64_t)N * K * 4, false);
         for (int i = 0; i < N; i++) {
             och_format_decode_row(OCH_DTYPE_Q8_0, raw + (uint64_t)i * file, decoded, K);
-            for (int j = 0; j < K; j++) rig_near(values[i * K + j], decoded[j], 0x1p-22, "rows of a large table", i, j);
+            for (int j = 0; j < K; j++) rig_near(values[i * K + j], decoded[j], 0.0, "rows of a large table", i, j);
         }
     }
     och_free(values);
