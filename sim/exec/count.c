@@ -7,6 +7,7 @@
 #include "base/env.h"
 #include "base/strbuf.h"
 #include "exec/access.h"
+#include "exec/check_order.h"
 #include "exec/count.h"
 #include "exec/observers.h"
 #include "exec/program.h"
@@ -199,9 +200,6 @@ static void lds_conflicts(counter *c, const sim_access *a) {
 
 static bool count_before(sim_observer *o, sim_wave *w, const sim_uop *u) {
     counter *c = (counter *)(void *)o;
-    if (!u->inst) return true;
-    if (u->fn == NULL) return true;
-    c->by_class[sim_class_of(u->inst)]++;
     uint32_t *flight = &c->flight[w->wave_id];
     if (*flight != UINT32_MAX) {
         sim_wait wait = sim_program_wait(w->program, u);
@@ -211,6 +209,8 @@ static bool count_before(sim_observer *o, sim_wave *w, const sim_uop *u) {
             *flight = UINT32_MAX;
         }
     }
+    if (sim_check_is_link(u)) return true; /* it bears the instruction before it, which has been counted */
+    c->by_class[sim_class_of(u->inst)]++;
     sim_access a;
     if (!sim_access_of(w, u->inst, &a)) return true;
     bool lds = false;
@@ -247,6 +247,20 @@ static void count_group_start(sim_observer *o, sim_group *g) {
     for (uint32_t i = 0; i < g->n_waves; i++) c->flight[i] = c->flight_n[i] = 0;
 }
 
+static double over_floor(const counter *c, uint64_t floor) {
+    return (double)((c->dram_read_lines + c->dram_write_lines) * LINE) / (double)floor;
+}
+
+static void print_floor(const counter *c, const sim_floor *f, och_strbuf *t) {
+    if (!f->either) return;
+    if (c->l->declared)
+        och_strbuf_printf(t, "ochre:   floor %" PRIu64 " bytes  (declared: read %" PRIu64 "  written %" PRIu64
+                          ")   DRAM bytes over it %.3f\n", f->either, f->read, f->written, over_floor(c, f->either));
+    else
+        och_strbuf_printf(t, "ochre:   arguments point into allocations of %" PRIu64 " bytes   DRAM bytes over that %.3f\n",
+                          f->either, over_floor(c, f->either));
+}
+
 static void print_text(const counter *c, const sim_launch_state *s, och_strbuf *t, uint32_t groups_cu, uint32_t waves_simd) {
     const sim_launch *l = c->l;
     och_strbuf_printf(t, "ochre: simulated: %s on %s, %u x %u x %u workgroups of %u x %u x %u\n", l->kernel->name,
@@ -258,6 +272,9 @@ static void print_text(const counter *c, const sim_launch_state *s, och_strbuf *
                       " bytes)   workgroup misses %" PRIu64 " bytes   requested  read %" PRIu64 "  written %" PRIu64 "\n",
                       c->dram_read_lines * LINE, c->dram_write_lines * LINE, l->board->l2_bytes, c->group_miss_lines * LINE,
                       c->requested_bytes_read, c->requested_bytes_written);
+    sim_floor f;
+    och_err ignored = {0};
+    if (sim_floor_of(l->buffers, l->n_buffers, &f, &ignored) == OCH_OK) print_floor(c, &f, t);
     och_strbuf_printf(t, "ochre:   LDS accesses %" PRIu64 "  conflict cycles %" PRIu64 "   registers %u  accumulation %u  LDS %u"
                       "  scratch a lane %u\n", c->lds_accesses, c->lds_conflict_cycles, l->kernel->n_vgprs, l->kernel->n_agprs,
                       s->lds_bytes, s->scratch_lane_bytes);
@@ -280,6 +297,17 @@ static void print_json(const counter *c, const sim_launch_state *s, och_strbuf *
                       ", \"requested_bytes_written\": %" PRIu64,
                       c->dram_read_lines * LINE, c->dram_write_lines * LINE, l->board->l2_bytes, c->group_miss_lines * LINE,
                       c->requested_bytes_read, c->requested_bytes_written);
+    sim_floor f;
+    och_err ignored = {0};
+    if (sim_floor_of(l->buffers, l->n_buffers, &f, &ignored) == OCH_OK && f.either) {
+        if (l->declared)
+            och_strbuf_printf(t, ", \"floor_bytes\": %" PRIu64 ", \"floor_bytes_read\": %" PRIu64
+                              ", \"floor_bytes_written\": %" PRIu64 ", \"dram_over_floor\": %.4f", f.either, f.read,
+                              f.written, over_floor(c, f.either));
+        else
+            och_strbuf_printf(t, ", \"argument_bytes\": %" PRIu64 ", \"dram_over_arguments\": %.4f", f.either,
+                              over_floor(c, f.either));
+    }
     och_strbuf_printf(t, ", \"lds_accesses\": %" PRIu64 ", \"lds_conflict_cycles\": %" PRIu64
                       ", \"vgprs\": %u, \"agprs\": %u, \"lds_bytes\": %u, \"scratch_lane_bytes\": %u, \"waves_simd\": %u"
                       ", \"groups_multiprocessor\": %u, \"loads_in_flight_wave\": %" PRIu64 ", \"bytes_in_flight_wave\": %" PRIu64

@@ -28,6 +28,12 @@ typedef struct sim_kernel {
 /* kernel_code_properties: the kernel reads the dispatch packet. */
 #define SIM_KERNEL_DISPATCH_PTR 2u
 
+/* Memory that a launch is to read once, to write once, or both: the floor of its traffic. */
+typedef struct sim_buffer {
+    uint64_t addr, n_bytes;
+    bool read, written;
+} sim_buffer;
+
 typedef struct sim_launch {
     const sim_kernel *kernel;
     sim_isa isa;
@@ -41,6 +47,11 @@ typedef struct sim_launch {
     uint64_t dispatch_ptr, queue_ptr, dispatch_id; /* for kernels that ask for them; dispatch_ptr 0: made for the launch */
     bool cooperative;
     int device;
+    /* For the counters; none: no floor is reported. `declared`: by the caller; else they are the allocations that the
+     * arguments point into, an upper bound of what is read or written. Borrowed until the launch is over. */
+    const sim_buffer *buffers;
+    size_t n_buffers;
+    bool declared;
 } sim_launch;
 
 /* Counters of one launch, when asked for (OCHRE_SIM_COUNT): classes as in count.h. */

@@ -101,7 +101,10 @@ typedef struct sim_thread {
     int n_config;
     void *args;                  /* hipSetupArgument: bytes collected */
     size_t args_bytes;
+    sim_buffer *declared;        /* ochreSimDeclare: for the next launch */
+    size_t n_declared;
 } sim_thread;
+void sim_declared_drop(sim_thread *t);
 /* NULL: out of memory. */
 sim_thread *sim_thread_get(void);
 /* The thread's device. NULL: none (initialisation failed or no device). */

@@ -407,6 +407,9 @@ typedef struct hipTextureDesc {
 #define HIP_TRSF_READ_AS_INTEGER 1u
 #define HIP_TRSF_NORMALIZED_COORDINATES 2u
 #define HIP_TRSF_SRGB 16u
+/* ochreSimDeclare: the buffer is read by the launch, written, or both. */
+#define SIM_DECLARE_READ 1u
+#define SIM_DECLARE_WRITTEN 2u
 typedef struct HIP_TEXTURE_DESC_st {
     hipTextureAddressMode addressMode[3];
     hipTextureFilterMode filterMode;

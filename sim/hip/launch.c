@@ -85,12 +85,13 @@ static hipError_t fill_op(const sim_launch_request *r, sim_op *op) {
     return st == OCH_NOMEM ? hipErrorOutOfMemory : hipErrorInvalidValue;
 }
 
-hipError_t sim_launch_make(const sim_launch_request *r, sim_op **out) {
+static hipError_t make(const sim_launch_request *r, sim_op **out) {
     hipError_t e = check_shape(r);
     if (e != hipSuccess) return e;
     sim_op *op = sim_op_new(SIM_OP_KERNEL);
     if (!op) return hipErrorOutOfMemory;
     e = fill_op(r, op);
+    if (e == hipSuccess) e = sim_declared_take(op, r->f->info);
     pthread_mutex_lock(&sim_hip.lock);
     if (e == hipSuccess && ((r->start && !sim_handle_is(r->start, SIM_H_EVENT)) ||
                             (r->stop && !sim_handle_is(r->stop, SIM_H_EVENT))))
@@ -105,6 +106,13 @@ hipError_t sim_launch_make(const sim_launch_request *r, sim_op **out) {
         *out = op;
     }
     pthread_mutex_unlock(&sim_hip.lock);
+    return e;
+}
+
+hipError_t sim_launch_make(const sim_launch_request *r, sim_op **out) {
+    hipError_t e = make(r, out);
+    sim_thread *t = sim_thread_get();
+    if (t) sim_declared_drop(t); /* of a launch that was refused */
     return e;
 }
 

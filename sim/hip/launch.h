@@ -20,6 +20,8 @@ typedef struct sim_launch_request {
 hipError_t sim_launch_make(const sim_launch_request *r, sim_op **out);
 /* The same op with other arguments, for graphs: every field of r is used. */
 hipError_t sim_launch_submit(const sim_launch_request *r, hipStream_t stream);
+/* Moves what the thread declared to the op; where nothing was and counters are on, the allocations of its arguments. */
+hipError_t sim_declared_take(sim_op *op, const och_obj_kernel *info);
 /* Workgroups of f that a multiprocessor holds at once. */
 int sim_blocks_mp(hipFunction_t f, unsigned threads, size_t dynamic_lds);
 

@@ -28,6 +28,7 @@ void sim_op_unref(sim_op *op) {
         sim_event_unref(op->u.kernel.stop);
         och_free(op->u.kernel.kernarg);
         och_free(op->u.kernel.params);
+        och_free(op->u.kernel.buffers);
         break;
     case SIM_OP_RECORD:
     case SIM_OP_WAIT: sim_event_unref(op->u.event); break;

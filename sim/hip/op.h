@@ -24,6 +24,7 @@ struct sim_op {
             size_t kernarg_bytes;
             void **params;         /* owned: pointers to the explicit arguments in kernarg, as kernelParams */
             size_t n_params;
+            sim_buffer *buffers;   /* owned: the launch's */
             void *host;            /* what the caller named: a host function, or f */
             sim_event *start, *stop; /* hipExtLaunch: set from the command's signal */
         } kernel;

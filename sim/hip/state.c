@@ -291,6 +291,7 @@ static void thread_end(void *p) {
         och_free(t->own);
     }
     och_free(t->args);
+    sim_declared_drop(t);
     och_free(t);
 }
 
