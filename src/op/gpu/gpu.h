@@ -1,0 +1,80 @@
+/* The provider of devices that load code: each op is one or a few launches of built-in kernels (kernels/), specialised for
+ * the call's formats and attributes, made for the device's target.
+ *
+ * Kernels are found when a plan is built (each file's supports() asks for every kernel that its run() may launch), so that a
+ * step compiles and loads nothing. */
+#ifndef OCH_OP_GPU_GPU_H
+#define OCH_OP_GPU_GPU_H
+
+#include "kl/kl.h"
+#include "op/def.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* A loaded kernel; owned by the device's store, lives as long as the device. */
+typedef struct och_gpu_kernel {
+    och_kl_signature signature;
+    och_function *function;
+} och_gpu_kernel;
+
+/* Makes the kernel at first use; later calls find it. spec: "F=Q4_K,B=1", every parameter without a default. UNSUPPORTED where
+ * the device loads no code; COMPILE, UNAVAILABLE and so on from the language and the JIT. Any thread. */
+OCH_WARN_UNUSED och_status och_gpu_kernel_get(const och_device *d, const char *kernel, const och_gpu_kernel **out_kernel,
+                                              och_err *err, const char *spec, ...) OCH_PRINTF(5, 6);
+
+/* Arguments by name, for och_gpu_launch. */
+och_kl_actual och_gpu_tensor(const char *name, const och_tensor *t); /* absent: address 0 */
+/* A tensor of one row: [cols]. */
+och_kl_actual och_gpu_vector(const char *name, const och_tensor *t);
+och_kl_actual och_gpu_weight(const char *name, const och_tensor *t); /* OCH_LAYOUT_PLANES */
+och_kl_actual och_gpu_matrix(const char *name, och_dev_addr addr, int64_t rows, int64_t cols, uint64_t row_bytes);
+och_kl_actual och_gpu_int(const char *name, int64_t v);
+och_kl_actual och_gpu_real(const char *name, double v);
+
+OCH_WARN_UNUSED och_status och_gpu_launch(const och_op_ctx *ctx, const och_gpu_kernel *k, const och_kl_actual *actuals,
+                                          int n_actuals, och_err *err);
+
+/* Elements that a lane may take at a time, 4 or 1: rows of `cols` floats that all start at multiples of 16 bytes. */
+int och_gpu_width(int64_t cols, const och_tensor *const *tensors, int n);
+
+/* The language's name of a storage type or format: "f32", "Q4_K"; NULL for a dtype that has none. */
+const char *och_gpu_type(och_dtype t);
+
+/* rms_norm of groups of that many columns, for the files that norm before a product. */
+OCH_WARN_UNUSED och_status och_gpu_norm_kernel(const och_device *d, int64_t group_cols, bool add_one, int width,
+                                               const och_gpu_kernel **out_k, och_err *err);
+
+/* Scratch of a call, cut into pieces that start at multiples of 256 bytes. */
+typedef struct och_gpu_scratch {
+    och_dev_addr base;
+    uint64_t used, size_bytes;
+} och_gpu_scratch;
+/* INTERNAL when the provider asked for less than it takes. */
+OCH_WARN_UNUSED och_status och_gpu_take(och_gpu_scratch *s, uint64_t n_bytes, och_dev_addr *out_addr, och_err *err);
+
+och_status och_gpu_embed_supports(const och_device *device, const och_op_call *call, och_err *err);
+och_status och_gpu_embed_run(const och_op_ctx *ctx, const och_op_call *call, och_err *err);
+och_status och_gpu_rms_norm_supports(const och_device *device, const och_op_call *call, och_err *err);
+och_status och_gpu_rms_norm_run(const och_op_ctx *ctx, const och_op_call *call, och_err *err);
+och_status och_gpu_linear_supports(const och_device *device, const och_op_call *call, och_err *err);
+och_status och_gpu_linear_run(const och_op_ctx *ctx, const och_op_call *call, och_err *err);
+uint64_t och_gpu_linear_scratch(const och_device *device, const och_op_call *call);
+och_layout och_gpu_weight_layout(const och_device *device, och_dtype dtype, int64_t rows, int64_t cols, uint64_t *out_bytes);
+och_status och_gpu_rope_supports(const och_device *device, const och_op_call *call, och_err *err);
+och_status och_gpu_rope_run(const och_op_ctx *ctx, const och_op_call *call, och_err *err);
+och_status och_gpu_kv_write_supports(const och_device *device, const och_op_call *call, och_err *err);
+och_status och_gpu_kv_write_run(const och_op_ctx *ctx, const och_op_call *call, och_err *err);
+och_status och_gpu_qkv_post_supports(const och_device *device, const och_op_call *call, och_err *err);
+och_status och_gpu_qkv_post_run(const och_op_ctx *ctx, const och_op_call *call, och_err *err);
+och_status och_gpu_attention_supports(const och_device *device, const och_op_call *call, och_err *err);
+och_status och_gpu_attention_run(const och_op_ctx *ctx, const och_op_call *call, och_err *err);
+uint64_t och_gpu_attention_scratch(const och_device *device, const och_op_call *call);
+och_status och_gpu_glu_supports(const och_device *device, const och_op_call *call, och_err *err);
+och_status och_gpu_glu_run(const och_op_ctx *ctx, const och_op_call *call, och_err *err);
+och_status och_gpu_add_supports(const och_device *device, const och_op_call *call, och_err *err);
+och_status och_gpu_add_run(const och_op_ctx *ctx, const och_op_call *call, och_err *err);
+och_status och_gpu_gather_supports(const och_device *device, const och_op_call *call, och_err *err);
+och_status och_gpu_gather_run(const och_op_ctx *ctx, const och_op_call *call, och_err *err);
+
+#endif

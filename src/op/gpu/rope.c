@@ -1,0 +1,65 @@
+/* Launches of rotations and of a token's way into the cache (kernels/rope.ok). */
+#include "op/gpu/gpu.h"
+
+#include "base/size.h"
+
+static och_status rope_kernel(const och_device *d, const och_attr_rope *a, const och_gpu_kernel **out_k, och_err *err) {
+    return och_gpu_kernel_get(d, "rope", out_k, err, "HALF=%s", a->style == OCH_ROPE_HALF ? "true" : "false");
+}
+
+och_status och_gpu_rope_supports(const och_device *d, const och_op_call *c, och_err *err) {
+    const och_gpu_kernel *k;
+    return rope_kernel(d, &c->attr.rope, &k, err);
+}
+
+och_status och_gpu_rope_run(const och_op_ctx *ctx, const och_op_call *c, och_err *err) {
+    const och_gpu_kernel *k;
+    OCH_TRY(rope_kernel(ctx->queue->device, &c->attr.rope, &k, err));
+    och_kl_actual args[] = {och_gpu_tensor("x", &c->in[OCH_ROPE_X]), och_gpu_tensor("table", &c->in[OCH_ROPE_TABLE]),
+                            och_gpu_tensor("y", &c->out[0]), och_gpu_int("head_dim", c->attr.rope.head_dim)};
+    return och_gpu_launch(ctx, k, args, OCH_COUNT(args), err);
+}
+
+static och_status kv_kernel(const och_device *d, och_dtype t, const och_attr_kv *a, const och_gpu_kernel **out_k, och_err *err) {
+    return och_gpu_kernel_get(d, "kv_write", out_k, err, "T=%s,BT=%d", och_gpu_type(t), a->block_tokens);
+}
+
+och_status och_gpu_kv_write_supports(const och_device *d, const och_op_call *c, och_err *err) {
+    const och_gpu_kernel *k;
+    return kv_kernel(d, c->out[0].dtype, &c->attr.kv_write, &k, err);
+}
+
+och_status och_gpu_kv_write_run(const och_op_ctx *ctx, const och_op_call *c, och_err *err) {
+    const och_gpu_kernel *k;
+    OCH_TRY(kv_kernel(ctx->queue->device, c->out[0].dtype, &c->attr.kv_write, &k, err));
+    och_kl_actual args[] = {och_gpu_tensor("k", &c->in[OCH_KV_WRITE_K]), och_gpu_tensor("v", &c->in[OCH_KV_WRITE_V]),
+                            och_gpu_tensor("slots", &c->in[OCH_KV_WRITE_SLOTS]), och_gpu_tensor("kcache", &c->out[0]),
+                            och_gpu_tensor("vcache", &c->out[1]), och_gpu_int("head_dim", c->attr.kv_write.head_dim)};
+    return och_gpu_launch(ctx, k, args, OCH_COUNT(args), err);
+}
+
+static och_status qkv_kernel(const och_device *d, const och_op_call *c, const och_gpu_kernel **out_k, och_err *err) {
+    const och_attr_qkv_post *a = &c->attr.qkv_post;
+    return och_gpu_kernel_get(d, "qkv_post", out_k, err, "T=%s,HD=%d,BT=%d,HALF=%s,ADD1=%s", och_gpu_type(c->out[1].dtype),
+                              a->kv.head_dim, a->kv.block_tokens, a->rope.style == OCH_ROPE_HALF ? "true" : "false",
+                              a->norm.add_one ? "true" : "false");
+}
+
+och_status och_gpu_qkv_post_supports(const och_device *d, const och_op_call *c, och_err *err) {
+    const och_gpu_kernel *k;
+    return qkv_kernel(d, c, &k, err);
+}
+
+och_status och_gpu_qkv_post_run(const och_op_ctx *ctx, const och_op_call *c, och_err *err) {
+    const och_gpu_kernel *k;
+    OCH_TRY(qkv_kernel(ctx->queue->device, c, &k, err));
+    const och_tensor *table = &c->in[OCH_QKV_POST_TABLE];
+    och_kl_actual args[] = {
+        och_gpu_tensor("q", &c->in[OCH_QKV_POST_Q]), och_gpu_tensor("k", &c->in[OCH_QKV_POST_K]),
+        och_gpu_tensor("v", &c->in[OCH_QKV_POST_V]), och_gpu_vector("qnorm", &c->in[OCH_QKV_POST_QNORM]),
+        och_gpu_vector("knorm", &c->in[OCH_QKV_POST_KNORM]), och_gpu_tensor("table", table),
+        och_gpu_tensor("slots", &c->in[OCH_QKV_POST_SLOTS]), och_gpu_tensor("y", &c->out[0]), och_gpu_tensor("kcache", &c->out[1]),
+        och_gpu_tensor("vcache", &c->out[2]), och_gpu_real("eps", (double)c->attr.qkv_post.norm.eps)};
+    if (!table->cols) args[5] = (och_kl_actual){.name = "table"}; /* nothing is turned */
+    return och_gpu_launch(ctx, k, args, OCH_COUNT(args), err);
+}
