@@ -140,7 +140,8 @@ static void header(report *r, const char *path, size_t *n) {
 }
 
 static void headers(report *r) {
-    static const char *const patterns[] = {"/opt/rocm/include", "/opt/rocm-*/include", "/usr/include", "/usr/local/include"};
+    static const char *const patterns[] = {OCH_HIP_ROCM "/include", OCH_HIP_ROCM "-*/include", "/usr/include",
+                                           "/usr/local/include"};
     char folder[512], path[600];
     size_t n = 0;
     heading(r, "HIP headers");

@@ -77,6 +77,9 @@ size_t och_hip_lib_missing(const hip_lib *lib, och_strbuf *out);
 void och_hip_search(hip_attempts *out);
 hip_attempt *och_hip_attempt_add(hip_attempts *a, const char *place, const char *path);
 
+/* Where AMD's packages install. */
+#define OCH_HIP_ROCM "/opt" "/rocm"
+
 /* "6.3.42134" */
 void och_hip_version_text(int version, char *out, size_t n_bytes);
 /* The path `at` below OCHRE_SYSTEM_ROOT; cut where it does not fit. */

@@ -136,7 +136,7 @@ void och_hip_search(hip_attempts *out) {
     if ((v = och_env_foreign("HOME"))) add_python(out, "Python packages of the user", v, ".local/lib/python3*/site-packages");
     add_python(out, "Python packages", och_hip_system_path("/usr/local", path, sizeof path), "lib/python3*/dist-packages");
     add_python(out, "Python packages", och_hip_system_path("/usr", path, sizeof path), "lib/python3*/site-packages");
-    static const char *const folders[] = {"/opt/rocm/lib", "/opt/rocm-*/lib", "/opt/rocm/core-*/lib",
+    static const char *const folders[] = {OCH_HIP_ROCM "/lib", OCH_HIP_ROCM "-*/lib", OCH_HIP_ROCM "/core-*/lib",
                                           "/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/local/lib"};
     for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++) {
         och_hip_system_path(folders[i], path, sizeof path);
