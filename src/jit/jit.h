@@ -78,7 +78,7 @@ typedef struct och_jit_artifact {
     const uint8_t *code;
     size_t code_bytes;
     och_jit_code_kind kind;
-    const char *target; /* what the code was built for: a pack's may be the generic one, or name fewer features than was asked */
+    const char *target; /* what the code was built for: a pack's may be generic, or name fewer features than was asked */
     int wave_size;
     int code_object_version; /* 0 where kind is not HSACO */
     const uint8_t *record;

@@ -215,6 +215,64 @@ static void each_flipped_bit_is_detected(void **s) {
     free(bytes);
 }
 
+static void put(uint8_t *p, uint64_t v, int n) {
+    for (int i = 0; i < n; i++) p[i] = (uint8_t)(v >> (8 * i));
+}
+
+/* Wrong with every hash right: what a broken writer would make. */
+static void wrong_though_hashed(void **s) {
+    (void)s;
+    size_t n;
+    uint8_t *whole = read_all(make_pack("one.okpack", usual, 2), &n), *b = malloc(n + 8);
+    static const struct {
+        size_t at;
+        uint64_t value;
+        int bytes, longer; /* bytes to write there; bytes that the file is longer */
+        const char *says;
+    } cases[] = {
+        {0, 0, 0, 0, NULL},
+        {0, 0, 0, 1, "bytes follow the last entry's contents"},
+        {12, 1, 4, 0, "bytes follow the last entry of the table"},
+        {12, 3, 4, 0, "the table ends inside an entry"},
+        {12, 9, 4, 0, "as many entries as the table holds"},
+        {12, 1u << 21, 4, 0, "at most a million entries"},
+        {8, 2, 4, 0, "version 1, found version 2"},
+        {64, 3, 4, 0, "kind of code"},
+        {64, 1, 4, 0, "code object version"},
+        {68, 33, 4, 0, "wave size of 32 or 64"},
+        {72, 7, 4, 0, "code object version"},
+        {76, 0, 8, 0, "1 byte to 4 GiB"},
+        {76, UINT64_MAX, 8, 0, "1 byte to 4 GiB"},
+        {76, 1000000, 8, 0, "end beyond the file"},
+        {84, UINT64_MAX, 8, 0, "4 GiB of record"},
+        {124, 0xffff, 2, 0, "the table ends inside a string"},
+        {126, 0x01, 1, 0, "expected text"},
+        {126, 'z', 1, 0, "ascending order"},
+    };
+    for (size_t i = 0; i < OCH_COUNT(cases); i++) {
+        size_t size = n + (size_t)cases[i].longer;
+        uint64_t table = 0;
+        och_pack *p;
+        och_err e = {0};
+        memset(b, 0, n + 8);
+        memcpy(b, whole, n);
+        put(b + cases[i].at, cases[i].value, cases[i].bytes);
+        for (int k = 0; k < 8; k++) table |= (uint64_t)b[16 + k] << (8 * k);
+        put(b + 24, size, 8);
+        och_hash128 h = och_hash_bytes(b + 64, (size_t)table);
+        put(b + 32, h.low, 8), put(b + 40, h.high, 8);
+        h = och_hash_bytes(b, 48);
+        put(b + 48, h.low, 8), put(b + 56, h.high, 8);
+        och_status st = och_pack_open_memory("hashed", b, size, &p, &e);
+        if (!cases[i].says) assert_ok(st, e);
+        else if (st != OCH_CORRUPT) fail_msg("case %zu: %s", i, och_status_name(st));
+        else assert_has(e.message, cases[i].says);
+        och_pack_close(p);
+    }
+    free(whole);
+    free(b);
+}
+
 /* ---- running from one ---- */
 
 static void runs_without_a_compiler(void **s) {
@@ -386,6 +444,7 @@ int main(void) {
         cmocka_unit_test(what_may_not_be_added),
         cmocka_unit_test(by_target),
         cmocka_unit_test(each_flipped_bit_is_detected),
+        cmocka_unit_test(wrong_though_hashed),
         cmocka_unit_test(runs_without_a_compiler),
         cmocka_unit_test(a_pack_without_the_target),
         cmocka_unit_test(a_stale_pack),
