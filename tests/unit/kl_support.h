@@ -112,7 +112,6 @@ static inline char *compile(const char *clang, const och_kl_profile *p, const ch
         argv[n++] = "-nocudalib";
         argv[n++] = "-nocudainc";
         argv[n++] = "-Wno-unknown-cuda-version";
-        argv[n++] = "-Wno-unused-function";
     }
     argv[n++] = arch;
     argv[n++] = "-O3";
@@ -120,6 +119,7 @@ static inline char *compile(const char *clang, const och_kl_profile *p, const ch
     argv[n++] = "-Wall";
     argv[n++] = "-Werror";
     argv[n++] = "-Wno-unused-variable";
+    argv[n++] = "-Wno-unused-function";
     argv[n++] = "-Wno-unused-but-set-variable";
     argv[n++] = "-S";
     argv[n++] = "-o";
