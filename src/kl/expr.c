@@ -269,11 +269,11 @@ static bool eval_select(och_kl_spec *s, const och_kl_expr *e, och_kl_val *out) {
     if (och_kl_is_int(c.ir, &k)) return och_kl_eval(s, k ? e->b : e->c, out);
     och_kl_ins *branch = och_kl_loose(s, OCH_KL_I_IF, e->pos);
     if (!branch || !eval_branch(s, e->b, c.level, &branch->body, &a) || !eval_branch(s, e->c, c.level, &branch->other, &b)) return false;
-    if (och_kl_is_number(&a) && och_kl_is_number(&b)) {
+    if (och_kl_is_number(&a) && och_kl_is_number(&b) && !branch->body.first && !branch->other.first) {
         /* The place decides which type. */
         och_kl_val *sides = och_kl_alloc(s, 2, sizeof *sides);
-        och_kl_ir *cond = sides ? och_kl_keep(s, e->pos, "c", c.ir, c.level) : NULL;
-        if (!cond) return false;
+        och_kl_ir *cond = sides && !och_kl_is_stable(c.ir) ? och_kl_keep(s, e->pos, "c", c.ir, c.level) : c.ir;
+        if (!sides || !cond) return false;
         sides[0] = a;
         sides[1] = b;
         *out = (och_kl_val){.kind = OCH_KL_V_CHOICE, .ir = cond, .level = och_kl_join(c.level, och_kl_join(a.level, b.level)), .sides = sides, .multiple = och_kl_gcd(a.multiple, b.multiple)};

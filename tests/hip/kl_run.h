@@ -113,7 +113,7 @@ static inline void run(const char *file, const char *kernel, const char *binding
     if (H(hiprtcCompileProgram)(prog, 4, options)) {
         GIVES(HIPRTC_SUCCESS, H(hiprtcGetProgramLogSize)(prog, &n));
         char *log = calloc(1, n + 1);
-        if (!H(hiprtcGetProgramLog)(prog, log)) fprintf(stderr, "%s\n%s", och_strbuf_str(&text), log);
+        if (!H(hiprtcGetProgramLog)(prog, log)) fprintf(stderr, "%s%s", getenv("KL_TEXT") ? och_strbuf_str(&text) : "", log);
         _exit(2);
     }
     GIVES(HIPRTC_SUCCESS, H(hiprtcGetCodeSize)(prog, &n));
@@ -178,7 +178,10 @@ static inline void run(const char *file, const char *kernel, const char *binding
     for (int i = 0; i < s->n_args; i++)
         if (s->args[i].out && !by_arg[i]->absent) OK(H(hipMemcpy)(by_arg[i]->host, by_arg[i]->device, by_arg[i]->bytes, hipMemcpyDeviceToHost));
     for (int i = 0; i < s->n_args; i++)
-        if (by_arg[i]->device) OK(H(hipFree)(by_arg[i]->device)), by_arg[i]->device = NULL;
+        if (by_arg[i]->device) {
+            OK(H(hipFree)(by_arg[i]->device));
+            by_arg[i]->device = NULL;
+        }
     OK(H(hipModuleUnload)(m));
     GIVES(HIPRTC_SUCCESS, H(hiprtcDestroyProgram)(&prog));
     free(code);
