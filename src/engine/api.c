@@ -5,6 +5,7 @@
 #include "base/env.h"
 #include "base/size.h"
 #include "engine/api.h"
+#include "engine/api_error.h"
 #include "engine/sampler.h"
 
 #include <stdatomic.h>
@@ -26,34 +27,6 @@ struct ochre_session {
     void *sampler_scratch; /* owned */
     size_t sampler_scratch_bytes;
 };
-
-static ochre_status give(const och_err *e, och_status st, ochre_error *out) {
-    if (out) {
-        memset(out, 0, sizeof *out);
-        out->status = (ochre_status)st;
-        if (st != OCH_OK) {
-            out->native_code = e->native_code;
-            memcpy(out->message, e->message[0] ? e->message : och_status_name(st),
-                   e->message[0] ? sizeof out->message : strlen(och_status_name(st)) + 1);
-        }
-    }
-    return (ochre_status)st;
-}
-
-static och_status need(const void *p, const char *what, och_err *err) {
-    return p ? OCH_OK : och_err_set(err, OCH_INVALID, "%s: expected a pointer, found NULL", what);
-}
-
-/* A caller built against an older header passes a shorter struct: what it does not have keeps its default. */
-static och_status read_options(void *dst, size_t dst_bytes, const void *src, const char *what, och_err *err) {
-    if (!src) return OCH_OK;
-    size_t n;
-    memcpy(&n, src, sizeof n);
-    if (n < sizeof n || n > 4096)
-        return och_err_set(err, OCH_INVALID, "%s: size_bytes: expected the size of the struct, found %zu: use the initialiser", what, n);
-    memcpy(dst, src, OCH_MIN(n, dst_bytes));
-    return OCH_OK;
-}
 
 const char *ochre_version(void) { return OCHRE_VERSION; }
 uint32_t ochre_abi_version(void) { return OCHRE_ABI_VERSION; }
@@ -77,10 +50,10 @@ och_status och_api_wrap_model(och_model *m, ochre_model **out_model, och_err *er
 
 static och_status open_model(const char *path, const ochre_model_options *options, ochre_model **out_model, och_err *err) {
     ochre_model_options o = OCHRE_MODEL_OPTIONS_INIT;
-    OCH_TRY(need(out_model, "out_model", err));
+    OCH_TRY(och_api_need(out_model, "out_model", err));
     *out_model = NULL;
-    OCH_TRY(need(path, "path", err));
-    OCH_TRY(read_options(&o, sizeof o, options, "model options", err));
+    OCH_TRY(och_api_need(path, "path", err));
+    OCH_TRY(och_api_read_options(&o, sizeof o, options, "model options", err));
     och_dev_options dev = {.n_threads = o.n_threads};
     och_device *device;
     OCH_TRY(och_device_open(o.device ? o.device : "auto", &dev, &device, err));
@@ -97,7 +70,7 @@ static och_status open_model(const char *path, const ochre_model_options *option
 ochre_status ochre_model_open(const char *path, const ochre_model_options *options, ochre_model **out_model, ochre_error *error) {
     och_err e;
     och_err_clear(&e);
-    return give(&e, open_model(path, options, out_model, &e), error);
+    return och_api_give(&e, open_model(path, options, out_model, &e), error);
 }
 
 void ochre_model_close(ochre_model *model) {
@@ -109,9 +82,9 @@ void ochre_model_close(ochre_model *model) {
 ochre_status ochre_model_describe(const ochre_model *model, ochre_model_info *info, ochre_error *error) {
     och_err e;
     och_err_clear(&e);
-    och_status st = need(model, "model", &e);
-    if (st == OCH_OK) st = need(info, "info", &e);
-    if (st != OCH_OK) return give(&e, st, error);
+    och_status st = och_api_need(model, "model", &e);
+    if (st == OCH_OK) st = och_api_need(info, "info", &e);
+    if (st != OCH_OK) return och_api_give(&e, st, error);
     const och_model *m = model->m;
     ochre_model_info full = {
         .size_bytes = info->size_bytes,
@@ -129,15 +102,12 @@ ochre_status ochre_model_describe(const ochre_model *model, ochre_model_info *in
         .bos_id = m->tok ? och_tok_bos(m->tok) : -1,
         .eos_id = m->tok ? och_tok_eos(m->tok) : -1,
     };
-    if (info->size_bytes < sizeof(size_t) || info->size_bytes > 4096)
-        return give(&e, och_err_set(&e, OCH_INVALID, "model info: size_bytes: expected %zu, found %zu", sizeof full, info->size_bytes), error);
-    memcpy(info, &full, OCH_MIN(info->size_bytes, sizeof full));
-    return give(&e, OCH_OK, error);
+    return och_api_give(&e, och_api_write_struct(info, &full, sizeof full, "model info", &e), error);
 }
 
 static och_status tokenizer(const ochre_model *model, const och_tok **out_tok, och_err *err) {
     *out_tok = NULL;
-    OCH_TRY(need(model, "model", err));
+    OCH_TRY(och_api_need(model, "model", err));
     if (!model->m->tok) return och_err_set(err, OCH_NOTFOUND, "%s: expected a tokenizer, found none in the model's files", model->m->path);
     *out_tok = model->m->tok;
     return OCH_OK;
@@ -161,11 +131,11 @@ ochre_status ochre_tokenize(const ochre_model *model, const char *text, size_t t
     och_tok_ids found;
     och_tok_ids_init(&found);
     och_status st = tokenizer(model, &tok, &e);
-    if (st == OCH_OK && text_bytes) st = need(text, "text", &e);
+    if (st == OCH_OK && text_bytes) st = och_api_need(text, "text", &e);
     if (st == OCH_OK) st = och_tok_encode(tok, text ? text : "", text_bytes, flags, &found, &e);
     if (st == OCH_OK) st = give_bytes(found.ids, found.n, sizeof *ids, ids, capacity, out_count, "ids", &e);
     och_tok_ids_deinit(&found);
-    return give(&e, st, error);
+    return och_api_give(&e, st, error);
 }
 
 ochre_status ochre_detokenize(const ochre_model *model, const int32_t *ids, size_t n_ids, char *text, size_t capacity,
@@ -177,11 +147,11 @@ ochre_status ochre_detokenize(const ochre_model *model, const int32_t *ids, size
     och_strbuf b;
     och_strbuf_init(&b);
     och_status st = tokenizer(model, &tok, &e);
-    if (st == OCH_OK && n_ids) st = need(ids, "ids", &e);
+    if (st == OCH_OK && n_ids) st = och_api_need(ids, "ids", &e);
     if (st == OCH_OK) st = och_tok_decode(tok, ids, n_ids, true, &b, &e);
     if (st == OCH_OK) st = give_bytes(b.data, b.size, 1, text, capacity, out_bytes, "text", &e);
     och_strbuf_deinit(&b);
-    return give(&e, st, error);
+    return och_api_give(&e, st, error);
 }
 
 ochre_status ochre_apply_chat_template(const ochre_model *model, const ochre_message *messages, size_t n_messages, char *text,
@@ -195,27 +165,27 @@ ochre_status ochre_apply_chat_template(const ochre_model *model, const ochre_mes
     och_strbuf_init(&b);
     och_status st = tokenizer(model, &tok, &e);
     if (st == OCH_OK && !n_messages) st = och_err_set(&e, OCH_INVALID, "messages: expected at least one, found none");
-    if (st == OCH_OK) st = need(messages, "messages", &e);
+    if (st == OCH_OK) st = och_api_need(messages, "messages", &e);
     if (st == OCH_OK && !(turns = och_malloc_array(n_messages, sizeof *turns))) st = och_err_nomem(&e, n_messages * sizeof *turns, "messages");
     for (size_t i = 0; st == OCH_OK && i < n_messages; i++) {
-        st = need(messages[i].role, "a message's role", &e);
-        if (st == OCH_OK) st = need(messages[i].content, "a message's content", &e);
+        st = och_api_need(messages[i].role, "a message's role", &e);
+        if (st == OCH_OK) st = och_api_need(messages[i].content, "a message's content", &e);
         turns[i] = (och_tok_turn){messages[i].role, messages[i].content};
     }
     if (st == OCH_OK) st = och_tok_chat(tok, turns, n_messages, true, &b, &e);
     if (st == OCH_OK) st = give_bytes(b.data, b.size, 1, text, capacity, out_bytes, "text", &e);
     och_free(turns);
     och_strbuf_deinit(&b);
-    return give(&e, st, error);
+    return och_api_give(&e, st, error);
 }
 
 static och_status create_session(ochre_model *model, const ochre_session_options *options, ochre_session **out_session, och_err *err) {
     static const och_dtype kv_types[] = {OCH_DTYPE_NONE, OCH_DTYPE_F32, OCH_DTYPE_F16, OCH_DTYPE_BF16};
     ochre_session_options o = OCHRE_SESSION_OPTIONS_INIT;
-    OCH_TRY(need(out_session, "out_session", err));
+    OCH_TRY(och_api_need(out_session, "out_session", err));
     *out_session = NULL;
-    OCH_TRY(need(model, "model", err));
-    OCH_TRY(read_options(&o, sizeof o, options, "session options", err));
+    OCH_TRY(och_api_need(model, "model", err));
+    OCH_TRY(och_api_read_options(&o, sizeof o, options, "session options", err));
     if ((unsigned)o.kv_type >= OCH_COUNT(kv_types))
         return och_err_set(err, OCH_INVALID, "session options: kv_type: expected 0 to 3, found %d", (int)o.kv_type);
     och_session_options so = {.max_sequences = o.max_sequences, .max_context = o.max_context, .max_step_tokens = o.max_step_tokens,
@@ -245,7 +215,7 @@ ochre_status ochre_session_create(ochre_model *model, const ochre_session_option
                                   ochre_error *error) {
     och_err e;
     och_err_clear(&e);
-    return give(&e, create_session(model, options, out_session, &e), error);
+    return och_api_give(&e, create_session(model, options, out_session, &e), error);
 }
 
 void ochre_session_destroy(ochre_session *session) {
@@ -260,9 +230,9 @@ void ochre_session_destroy(ochre_session *session) {
 #define WITH_SESSION(session, call)                                                                                    \
     och_err e;                                                                                                         \
     och_err_clear(&e);                                                                                                 \
-    och_status st = need(session, "session", &e);                                                                      \
+    och_status st = och_api_need(session, "session", &e);                                                                      \
     if (st == OCH_OK) st = (call);                                                                                     \
-    return give(&e, st, error)
+    return och_api_give(&e, st, error)
 
 ochre_status ochre_sequence_create(ochre_session *session, int32_t *out_sequence, ochre_error *error) {
     WITH_SESSION(session && out_sequence ? session : NULL, och_session_sequence_create(session->s, out_sequence, &e));
@@ -287,14 +257,14 @@ ochre_status ochre_sequence_length(const ochre_session *session, int32_t sequenc
 ochre_status ochre_step(ochre_session *session, const ochre_span *spans, size_t n_spans, ochre_error *error) {
     och_err e;
     och_err_clear(&e);
-    och_status st = need(session, "session", &e);
-    if (st == OCH_OK && n_spans) st = need(spans, "spans", &e);
+    och_status st = och_api_need(session, "session", &e);
+    if (st == OCH_OK && n_spans) st = och_api_need(spans, "spans", &e);
     if (st == OCH_OK && n_spans > (size_t)session->s->options.max_sequences)
         st = och_err_set(&e, OCH_RANGE, "step: expected at most %d spans (max_sequences), found %zu", session->s->options.max_sequences, n_spans);
-    if (st != OCH_OK) return give(&e, st, error);
+    if (st != OCH_OK) return och_api_give(&e, st, error);
     for (size_t i = 0; i < n_spans; i++)
         session->spans[i] = (och_span){spans[i].sequence, spans[i].tokens, spans[i].n_tokens, (int)spans[i].logits};
-    return give(&e, och_session_step(session->s, session->spans, n_spans, &e), error);
+    return och_api_give(&e, och_session_step(session->s, session->spans, n_spans, &e), error);
 }
 
 const float *ochre_step_logits(const ochre_session *session, size_t *out_rows) {
@@ -306,7 +276,7 @@ const float *ochre_step_logits(const ochre_session *session, size_t *out_rows) {
 
 static och_status sampler_params(const ochre_sampling *sampling, och_sampler_params *out_params, och_err *err) {
     ochre_sampling o = OCHRE_SAMPLING_INIT;
-    OCH_TRY(read_options(&o, sizeof o, sampling, "sampling", err));
+    OCH_TRY(och_api_read_options(&o, sizeof o, sampling, "sampling", err));
     *out_params = (och_sampler_params){.temperature = o.temperature, .top_k = o.top_k, .top_p = o.top_p, .min_p = o.min_p,
                                        .repetition_penalty = o.repetition_penalty, .frequency_penalty = o.frequency_penalty,
                                        .presence_penalty = o.presence_penalty,
@@ -330,12 +300,12 @@ ochre_status ochre_sample(ochre_session *session, size_t row, const ochre_sampli
     och_err e;
     och_err_clear(&e);
     och_sampler_params p;
-    och_status st = need(session, "session", &e);
-    if (st == OCH_OK) st = need(out_token, "out_token", &e);
-    if (st == OCH_OK && n_history) st = need(history, "history", &e);
+    och_status st = och_api_need(session, "session", &e);
+    if (st == OCH_OK) st = och_api_need(out_token, "out_token", &e);
+    if (st == OCH_OK && n_history) st = och_api_need(history, "history", &e);
     if (st == OCH_OK) st = sampler_params(sampling, &p, &e);
     if (st == OCH_OK) st = sample_row(session, row, &p, history, n_history, position, out_token, &e);
-    return give(&e, st, error);
+    return och_api_give(&e, st, error);
 }
 
 /* Tokens in steps of at most max_step_tokens; on request logits of the last. */
@@ -421,8 +391,8 @@ ochre_status ochre_generate(ochre_session *session, int32_t sequence, const char
     generation g = {.session = session, .sequence = sequence, .max_tokens = max_tokens, .params = &p, .on_token = on_token, .user = user};
     och_tok_ids_init(&g.history);
     och_strbuf_init(&g.text);
-    och_status st = need(session, "session", &e);
-    if (st == OCH_OK && text_bytes) st = need(text, "text", &e);
+    och_status st = och_api_need(session, "session", &e);
+    if (st == OCH_OK && text_bytes) st = och_api_need(text, "text", &e);
     if (st == OCH_OK && max_tokens < 0) st = och_err_set(&e, OCH_RANGE, "generate: max_tokens: expected 0 or more, found %d", max_tokens);
     if (st == OCH_OK) st = sampler_params(sampling, &p, &e);
     if (st == OCH_OK) st = generate(&g, text, text_bytes, flags, &e);
@@ -430,5 +400,5 @@ ochre_status ochre_generate(ochre_session *session, int32_t sequence, const char
     och_strbuf_deinit(&g.text);
     if (out_stop) *out_stop = g.stop;
     if (out_n_tokens) *out_n_tokens = g.n_tokens;
-    return give(&e, st, error);
+    return och_api_give(&e, st, error);
 }

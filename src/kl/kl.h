@@ -68,6 +68,7 @@ typedef struct och_kl_arg {
     char name[OCH_KL_NAME_BYTES];
     och_kl_arg_kind kind;
     bool in, out, optional;
+    bool in_place; /* an output that is inout, or that may lie over an input; and those inputs: they may overlap */
     char type[OCH_KL_NAME_BYTES]; /* storage type, format's or act's name, scalar type */
     uint32_t elem_bytes;          /* BUFFER, SCALAR */
     uint32_t align_bytes;         /* that addresses and row strides must have: the widest access */

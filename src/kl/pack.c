@@ -12,6 +12,7 @@ typedef struct packing {
     const och_kl_actual *by_arg[OCH_KL_MAX_ARGS];
     int64_t sizes[OCH_KL_MAX_SIZES];
     int size_from[OCH_KL_MAX_SIZES]; /* the argument that set it, for messages */
+    uint64_t extent[OCH_KL_MAX_ARGS]; /* bytes from the first to the last that a buffer's rows reach */
     och_kl_packed *out;
     och_err *err;
 } packing;
@@ -125,6 +126,7 @@ static och_status put_buffer(packing *p, int i) {
     uint64_t dense = (uint64_t)(a->rank ? x->dims[a->rank - 1] : 0);
     if (!planes && __builtin_mul_overflow(dense, (uint64_t)a->elem_bytes, &dense))
         return och_err_set(p->err, OCH_RANGE, "kernel %s, argument %s: the size of a row overflows", p->s->kernel, a->name);
+    uint64_t reach = planes ? x->row_bytes[0] : dense; /* from the first byte to behind the last */
     for (int d = a->rank - 2; d >= 0; d--) {
         uint64_t stride = x->row_bytes[d] ? x->row_bytes[d] : dense;
         if (planes && !x->row_bytes[d] && x->addr)
@@ -142,7 +144,25 @@ static och_status put_buffer(packing *p, int i) {
         store(p, a->stride_offset[d], &elements, 8);
         if (__builtin_mul_overflow(stride, (uint64_t)x->dims[d], &dense))
             return och_err_set(p->err, OCH_RANGE, "kernel %s, argument %s: its size overflows", p->s->kernel, a->name);
+        reach += x->dims[d] ? (uint64_t)(x->dims[d] - 1) * stride : 0;
     }
+    p->extent[i] = x->addr && !empty ? reach : 0;
+    return OCH_OK;
+}
+
+/* The compiler takes buffers for separate memory, but for those that were said to lie over one another. */
+static och_status check_overlaps(const packing *p) {
+    const och_kl_signature *s = p->s;
+    for (int i = 0; i < s->n_args; i++)
+        for (int j = 0; j < s->n_args; j++) {
+            const och_kl_arg *a = &s->args[i], *b = &s->args[j];
+            uint64_t x = p->by_arg[i]->addr, y = p->by_arg[j]->addr;
+            if (i == j || !a->out || !p->extent[i] || !p->extent[j] || (a->in_place && b->in_place)) continue;
+            if (x >= y ? x - y >= p->extent[j] : y - x >= p->extent[i]) continue;
+            return och_err_set(p->err, OCH_INVALID, "kernel %s: expected argument %s, which is written, apart from %s, found both at 0x%llx (%llu bytes) and "
+                               "0x%llx (%llu bytes)", s->kernel, a->name, b->name, (unsigned long long)x, (unsigned long long)p->extent[i],
+                               (unsigned long long)y, (unsigned long long)p->extent[j]);
+        }
     return OCH_OK;
 }
 
@@ -182,6 +202,7 @@ och_status och_kl_pack(const och_kl_signature *s, const och_kl_actual *actuals, 
         return och_err_set(err, OCH_INVALID, "kernel %s (%s): expected %s, found %s", s->kernel, s->spec, s->rules[i].text, sizes);
     }
     for (int i = 0; i < s->n_args; i++) OCH_TRY(s->args[i].kind == OCH_KL_A_SCALAR ? put_scalar(&p, i) : put_buffer(&p, i));
+    OCH_TRY(check_overlaps(&p));
     for (int i = 0; i < s->n_sizes; i++) store(&p, s->size_offset[i], &p.sizes[i], 8);
     for (int i = 0; i < 3; i++) {
         int64_t v;

@@ -43,7 +43,7 @@ och_status och_kl_signature_write(const och_kl_signature *s, och_strbuf *out, oc
         const och_kl_arg *a = &s->args[i];
         put_str(out, a->name);
         put(out, (uint64_t)a->kind, 1);
-        put(out, (uint64_t)(a->in | a->out << 1 | a->optional << 2), 1);
+        put(out, (uint64_t)(a->in | a->out << 1 | a->optional << 2 | a->in_place << 3), 1);
         put_str(out, a->type);
         put(out, a->elem_bytes, 4);
         put(out, a->align_bytes, 4);
@@ -100,13 +100,14 @@ static bool inside(uint32_t offset, uint32_t bytes, uint32_t all) { return bytes
 
 static bool get_arg(och_cursor *c, const och_kl_signature *s, och_kl_arg *a) {
     int kind, flags;
-    if (!get_str(c, a->name, sizeof a->name) || !get_int(c, 1, OCH_KL_A_SCALAR, &kind) || !get_int(c, 1, 7, &flags) ||
+    if (!get_str(c, a->name, sizeof a->name) || !get_int(c, 1, OCH_KL_A_SCALAR, &kind) || !get_int(c, 1, 15, &flags) ||
         !get_str(c, a->type, sizeof a->type) || !get_u32(c, &a->elem_bytes) || !get_u32(c, &a->align_bytes) || !get_int(c, 1, 3, &a->rank))
         return false;
     a->kind = (och_kl_arg_kind)kind;
     a->in = flags & 1;
     a->out = flags >> 1 & 1;
     a->optional = flags >> 2 & 1;
+    a->in_place = flags >> 3 & 1;
     for (int d = 0; d < a->rank; d++)
         if (!get_rule(c, s->n_sizes, 0, &a->dims[d])) return false;
     if (!get_u32(c, &a->offset) || !get_u32(c, &a->bytes) || !get_u32(c, &a->stride_offset[0]) || !get_u32(c, &a->stride_offset[1])) return false;

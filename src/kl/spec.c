@@ -296,6 +296,7 @@ static bool arguments(och_kl_spec *s) {
         if (!b->var) return false;
         b->var->read_only = b->in && !b->out && !b->aliased;
         b->var->aliased = b->aliased;
+        b->arg->in_place = b->aliased || (b->in && b->out);
         at += 8;
     }
     for (i = 0; i < n; i++) {
