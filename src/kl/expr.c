@@ -141,8 +141,7 @@ static uint64_t multiple_of(int op, const och_kl_val *a, const och_kl_val *b) {
 static och_kl_level level_of(int op, const och_kl_val *a, const och_kl_val *b) {
     och_kl_level l = och_kl_join(a->level, b->level);
     int64_t k;
-    if (l > OCH_KL_L_C32 && a->ir && a->ir->kind == OCH_KL_X_CALL && (a->ir->intrinsic == OCH_KL_F_THREAD_ID || a->ir->intrinsic == OCH_KL_F_LANE) &&
-        och_kl_const_int(b, &k) && k > 0) {
+    if (a->counts_lanes && och_kl_const_int(b, &k) && k > 0) {
         if (op == OCH_KL_OP_SHR && k < 31) k = (int64_t)1 << k;
         else if (op != '/') return l;
         int lanes = k % 32 == 0 ? 32 : k % 16 == 0 ? 16 : k % 8 == 0 ? 8 : 0;
@@ -363,6 +362,7 @@ static bool eval_field(och_kl_spec *s, const och_kl_expr *e, och_kl_val *out) {
         }
         if (a.space == 't' && !strcmp(name, "id")) {
             *out = och_kl_val_ir(och_kl_thread_id(s, e->pos), OCH_KL_L_LANE);
+            out->counts_lanes = true;
             return out->ir != NULL;
         }
         if (a.space == 'w' && !strcmp(name, "id")) {
@@ -375,6 +375,7 @@ static bool eval_field(och_kl_spec *s, const och_kl_expr *e, och_kl_val *out) {
         }
         if (a.space == 'w' && !strcmp(name, "lane")) {
             *out = och_kl_val_ir(och_kl_lane(s, e->pos), OCH_KL_L_LANE);
+            out->counts_lanes = true;
             return out->ir != NULL;
         }
         if (a.space == 'w' && !strcmp(name, "first")) {
@@ -384,6 +385,7 @@ static bool eval_field(och_kl_spec *s, const och_kl_expr *e, och_kl_val *out) {
         }
         if (a.space == 'c' && !strcmp(name, "id")) {
             och_kl_val t = och_kl_val_ir(och_kl_thread_id(s, e->pos), OCH_KL_L_LANE);
+            t.counts_lanes = true;
             return och_kl_binary_val(s, e->pos, '/', t, och_kl_val_int(a.cluster), out);
         }
         if (a.space == 'c' && !strcmp(name, "lane")) {

@@ -189,7 +189,8 @@ bool och_kl_unit_field(och_kl_spec *s, och_kl_pos pos, const och_kl_val *v, cons
             u->loaded[n] = och_kl_use(s->code, u->pos, var);
         }
         och_kl_ir *x = u->loaded[n] ? och_kl_use(s->code, pos, u->loaded[n]->var) : NULL;
-        *out = och_kl_val_ir(och_kl_convert(s->code, pos, och_kl_type_of(och_kl_arithmetic(base), lanes), x), level);
+        och_kl_base as = base == OCH_KL_F16 ? OCH_KL_F32 : och_kl_arithmetic(base); /* scales and the like are computed with in f32 */
+        *out = och_kl_val_ir(och_kl_convert(s->code, pos, och_kl_type_of(as, lanes), x), level);
         return out->ir != NULL;
     }
     och_kl_guess g;

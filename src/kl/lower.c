@@ -59,6 +59,7 @@ och_kl_val och_kl_keep_val(och_kl_spec *s, och_kl_pos pos, const char *name, och
         w = och_kl_val_ir(och_kl_keep(s, pos, name, v.ir, v.level), v.level);
         w.multiple = v.multiple;
         w.size = v.size;
+        w.counts_lanes = v.counts_lanes;
         return w;
     case OCH_KL_V_ROW:
     case OCH_KL_V_LDS:

@@ -95,6 +95,11 @@ static bool lds_step(och_kl_spec *s, och_kl_pos pos, const och_kl_val *v, const 
     return at != NULL;
 }
 
+static bool not_negative(och_kl_spec *s, och_kl_pos pos, const och_kl_val *i) {
+    int64_t k;
+    return !och_kl_const_int(i, &k) || k >= 0 || och_kl_error(s->diag, pos, "an index is not negative, found %lld", (long long)k);
+}
+
 /* The indices of an E_INDEX, as indices. */
 static bool eval_indices(och_kl_spec *s, const och_kl_expr *e, och_kl_val *base, och_kl_val *idx, int *out_n) {
     const och_kl_expr *all[8] = {e->a};
@@ -107,7 +112,7 @@ static bool eval_indices(och_kl_spec *s, const och_kl_expr *e, och_kl_val *base,
     if (!och_kl_eval_list(s, all, n, v)) return false;
     *base = v[0];
     for (int i = 1; i < n; i++)
-        if (!och_kl_to_index(s, all[i]->pos, v[i], &idx[i - 1])) return false;
+        if (!och_kl_to_index(s, all[i]->pos, v[i], &idx[i - 1]) || !not_negative(s, all[i]->pos, &idx[i - 1])) return false;
     *out_n = n - 1;
     return true;
 }
@@ -289,7 +294,7 @@ bool och_kl_row(och_kl_spec *s, och_kl_pos pos, const och_kl_val *v, const och_k
     if (!och_kl_eval_list(s, e, n, idx)) return false;
     och_kl_level level = OCH_KL_L_GROUP;
     for (int i = 0; i < n; i++) {
-        if (!och_kl_to_index(s, e[i]->pos, idx[i], &idx[i])) return false;
+        if (!och_kl_to_index(s, e[i]->pos, idx[i], &idx[i]) || (!clamped && !not_negative(s, e[i]->pos, &idx[i]))) return false;
         at[i] = idx[i].ir;
         level = och_kl_join(level, idx[i].level);
     }

@@ -106,6 +106,7 @@ typedef struct och_kl_val {
     och_kl_bundle *unit;
     struct och_kl_tile *tile;
     struct och_kl_rowvec *rowvec;
+    bool counts_lanes;  /* the number of a thread or of a lane, itself */
     int space, cluster; /* 'g' group, 'w' wave, 't' thread, 'c' cluster */
     int size;           /* number of a size + 1, of a scalar argument - 1 (negative); 0: neither */
 } och_kl_val;

@@ -270,7 +270,6 @@ bool och_kl_to_index(och_kl_spec *s, och_kl_pos pos, och_kl_val v, och_kl_val *o
     if (v.kind == OCH_KL_V_INT) {
         *out = och_kl_val_ir(och_kl_int(s->code, pos, och_kl_type_of(fits(OCH_KL_I32, v.integer) ? OCH_KL_I32 : OCH_KL_I64, 1), v.integer), OCH_KL_L_CONST);
         out->multiple = v.multiple;
-        if (v.integer < 0) return och_kl_error(s->diag, pos, "an index is not negative");
         return out->ir != NULL;
     }
     if (!och_kl_to_value(s, pos, v, &v)) return false;
