@@ -165,7 +165,10 @@ static void emit_declare(och_kl_emitter *e, const och_kl_ins *x) {
     och_kl_var *v = x->var;
     char buf[24];
     const char *type = och_kl_type_name(e, v->type, buf), *name = och_kl_var_name(e, v);
-    if (v->fixed && v->n_dims == 0 && x->value) e->at_least_0[v->id] = och_kl_is_at_least_0(e, x->value);
+    if (v->fixed && v->n_dims == 0 && x->value) {
+        e->at_least_0[v->id] = och_kl_is_at_least_0(e, x->value);
+        e->is_count[v->id] = och_kl_is_count(e, x->value);
+    }
     /* The value is in front of its name's scope: it may hold one of the same name. */
     och_strbuf_printf(e->out, "%s%s %s", v->fixed && v->n_dims == 0 && x->value ? "const " : "", type, name);
     for (int d = 0; d < v->n_dims; d++) och_strbuf_printf(e->out, "[%" PRIu32 "]", v->dims[d]);
@@ -191,6 +194,7 @@ static void emit_for(och_kl_emitter *e, const och_kl_ins *x) {
     char buf[24];
     const char *type = och_kl_type_name(e, v->type, buf), *name = och_kl_var_name(e, v);
     e->at_least_0[v->id] = och_kl_is_at_least_0(e, x->value) && (!x->step || och_kl_is_at_least_0(e, x->step));
+    e->is_count[v->id] = och_kl_is_count(e, x->value) && (!x->step || och_kl_is_count(e, x->step));
     och_strbuf_printf(e->out, "for (%s %s = ", type, name);
     och_kl_emit_expr(e, x->value, OCH_KL_PREC_ANY);
     if (!is_fixed(x->limit)) {
@@ -308,9 +312,9 @@ static void emit_parameters(och_kl_emitter *e) {
         else {
             och_strbuf_printf(e->out, "const %s ", och_kl_base_names[v->type.base]);
             /* Sizes and strides are counts. */
-            if (v->type.base == OCH_KL_I64) e->at_least_0[v->id] = true;
+            if (v->type.base == OCH_KL_I64) e->at_least_0[v->id] = e->is_count[v->id] = true;
             for (int i = 0; i < s->n_args; i++)
-                if (s->args[i].kind == OCH_KL_A_SCALAR && s->args[i].offset == v->offset) e->at_least_0[v->id] = false;
+                if (s->args[i].kind == OCH_KL_A_SCALAR && s->args[i].offset == v->offset) e->at_least_0[v->id] = e->is_count[v->id] = false;
         }
         put(e, och_kl_var_name(e, v));
     }
@@ -386,8 +390,9 @@ och_status och_kl_emit(const och_kl_code *c, och_strbuf *text, och_err *err) {
     for (e.n_taken = 64; e.n_taken < 4 * n_names;) e.n_taken *= 2;
     e.names = och_arena_alloc(&e.arena, (size_t)c->n_vars + 1, sizeof *e.names);
     e.at_least_0 = och_arena_alloc(&e.arena, (size_t)c->n_vars + 1, sizeof *e.at_least_0);
+    e.is_count = och_arena_alloc(&e.arena, (size_t)c->n_vars + 1, sizeof *e.is_count);
     e.taken = och_arena_alloc(&e.arena, e.n_taken, sizeof *e.taken);
-    if (!e.names || !e.at_least_0 || !e.taken) {
+    if (!e.names || !e.at_least_0 || !e.is_count || !e.taken) {
         st = och_err_nomem(err, e.n_taken * sizeof *e.taken, "the names of a kernel");
         goto done;
     }

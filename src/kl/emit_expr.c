@@ -245,23 +245,44 @@ bool och_kl_is_at_least_0(const och_kl_emitter *e, const och_kl_ir *x) {
     }
 }
 
+/* Whether x is a sum of products of counts, so that none of its parts is larger than the whole: what wraps around is no place in
+ * memory. */
+static bool is_count(const och_kl_emitter *e, const och_kl_ir *x) {
+    switch (x->kind) {
+    case OCH_KL_X_INT: return x->integer >= 0 && x->integer <= INT32_MAX;
+    case OCH_KL_X_VAR: return e->is_count[x->var->id];
+    case OCH_KL_X_BINARY:
+        switch (x->op) {
+        case '+': case '*': case '/': case '|': return is_count(e, x->args[0]) && is_count(e, x->args[1]);
+        case '%': case OCH_KL_OP_SHL: case OCH_KL_OP_SHR: return is_count(e, x->args[0]);
+        case '&': return is_count(e, x->args[0]) || is_count(e, x->args[1]);
+        default: return false;
+        }
+    case OCH_KL_X_CONVERT: return och_kl_base_is_int(x->args[0]->type.base) && is_count(e, x->args[0]);
+    case OCH_KL_X_CALL: return och_kl_base_is_signed(x->type.base) && och_kl_is_at_least_0(e, x);
+    default: return false;
+    }
+}
+bool och_kl_is_count(const och_kl_emitter *e, const och_kl_ir *x) { return is_count(e, x); }
+
 /* An address is a pointer, plus what the whole wave shares (64 bits: a scalar register pair), plus a lane's own distance within the
  * row (32 bits, never negative: a vector register), plus a constant: the form of the load instructions. */
-#define MAX_TERMS 16
+#define MAX_TERMS 24
 typedef struct terms {
     const och_kl_ir *wide[MAX_TERMS], *lane[MAX_TERMS];
     int n_wide, n_lane;
     int64_t constant;
 } terms;
 
+/* x: i32 or u32, at least 0. */
 static void split_lane(const och_kl_emitter *e, const och_kl_ir *x, terms *t) {
     int64_t v;
-    if (x->kind == OCH_KL_X_BINARY && x->op == '+' && och_kl_is_int(x->args[1], &v) && v >= 0 && v < 1 << 20 &&
-        x->args[0]->type.base == OCH_KL_I32 && och_kl_is_at_least_0(e, x->args[0])) {
-        t->constant += v;
-        x = x->args[0];
-    }
-    t->lane[t->n_lane++] = x;
+    if (och_kl_is_int(x, &v)) t->constant += v;
+    else if (x->kind == OCH_KL_X_BINARY && x->op == '+' && is_count(e, x) && t->n_wide + t->n_lane < MAX_TERMS - 2) {
+        split_lane(e, x->args[0], t);
+        split_lane(e, x->args[1], t);
+    } else if (x->uniformity == OCH_KL_U_LANE) t->lane[t->n_lane++] = x;
+    else t->wide[t->n_wide++] = x;
 }
 
 static void split_index(const och_kl_emitter *e, const och_kl_ir *x, terms *t) {
@@ -270,12 +291,12 @@ static void split_index(const och_kl_emitter *e, const och_kl_ir *x, terms *t) {
         t->constant += v;
         return;
     }
-    if (x->kind == OCH_KL_X_BINARY && x->op == '+' && t->n_wide + t->n_lane < MAX_TERMS - 2) {
+    if (x->kind == OCH_KL_X_BINARY && x->op == '+' && t->n_wide + t->n_lane < MAX_TERMS - 4) {
         split_index(e, x->args[0], t);
         split_index(e, x->args[1], t);
         return;
     }
-    if (x->kind == OCH_KL_X_CONVERT && x->uniformity == OCH_KL_U_LANE && t->n_lane < MAX_TERMS - 1) {
+    if (x->kind == OCH_KL_X_CONVERT && x->uniformity == OCH_KL_U_LANE && t->n_lane < MAX_TERMS - 4) {
         const och_kl_ir *a = x->args[0];
         if (a->type.base == OCH_KL_U32 || (a->type.base == OCH_KL_I32 && och_kl_is_at_least_0(e, a))) {
             split_lane(e, a, t);
@@ -310,8 +331,10 @@ void och_kl_emit_address(och_kl_emitter *e, const och_kl_mem *m, bool typed, boo
     if (typed) och_strbuf_printf(e->out, "(%s%s *)(", qualifier, name);
     och_strbuf_printf(e->out, "(%su8 *)%s", qualifier, base);
     for (int i = 0; i < t.n_wide; i++) {
-        put(e, " + ");
-        emit_scaled(e, t.wide[i], scale, "ll");
+        bool narrow = och_kl_base_bytes(t.wide[i]->type.base) < 8;
+        put(e, narrow ? " + (i64)" : " + ");
+        if (narrow && scale == 1) och_kl_emit_expr(e, t.wide[i], OCH_KL_PREC_UNARY);
+        else emit_scaled(e, t.wide[i], scale, "ll");
     }
     for (int i = 0; i < t.n_lane; i++) {
         put(e, " + ");

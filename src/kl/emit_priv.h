@@ -14,6 +14,7 @@ typedef struct och_kl_emitter {
     och_arena arena;    /* names */
     const char **names; /* by a variable's id; NULL: not printed yet */
     bool *at_least_0;   /* by a variable's id: its value is never negative */
+    bool *is_count;     /* and it is a sum of products of such (och_kl_is_count) */
     const char **taken; /* hash table of names */
     size_t n_taken;     /* a power of two */
     uint32_t types[OCH_KL_BASE_COUNT_];                /* bit log2(lanes): the vector type is used */
@@ -41,6 +42,7 @@ void och_kl_emit_expr(och_kl_emitter *e, const och_kl_ir *x, int prec);
 /* A pointer to the element or vector at mem (to void, or to T with `typed`). */
 void och_kl_emit_address(och_kl_emitter *e, const och_kl_mem *m, bool typed, bool written);
 bool och_kl_is_at_least_0(const och_kl_emitter *e, const och_kl_ir *x);
+bool och_kl_is_count(const och_kl_emitter *e, const och_kl_ir *x);
 
 /* ---- emit_call.c ---- */
 void och_kl_emit_call(och_kl_emitter *e, const och_kl_ir *x, int prec);
