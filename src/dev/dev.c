@@ -28,8 +28,8 @@ enum {
 };
 
 #define SLOTS(X)                                                                                                       \
-    X(destroy) X(alloc) X(free) X(memory) X(unified_memory) X(queue_create) X(queue_destroy) X(synchronise)            \
-    X(copy_to_device) X(copy_to_host) X(copy) X(copy_peer) X(fill) X(event_create) X(event_destroy) X(event_record)    \
+    X(destroy) X(alloc) X(free) X(memory) X(unified_memory) X(queue_create) X(queue_wrap) X(queue_destroy)             \
+    X(synchronise) X(copy_to_device) X(copy_to_host) X(copy) X(copy_peer) X(fill) X(event_create) X(event_destroy) X(event_record)    \
     X(event_query) X(event_wait_host) X(event_wait_queue) X(module_load) X(module_unload) X(module_function)           \
     X(launch) X(capture_begin) X(capture_end) X(graph_replay) X(graph_destroy) X(all_reduce_f32)
 
@@ -76,7 +76,7 @@ static void list_names(och_strbuf *out) {
         if (n > 1) och_strbuf_printf(out, "%s:0 to %s:%d, ", backends[i]->name, backends[i]->name, n - 1);
         else if (n == 1) och_strbuf_printf(out, "%s:0, ", backends[i]->name);
     }
-    och_strbuf_puts(out, "auto");
+    och_strbuf_puts(out, "sim:gfx1151 and other simulated boards, auto");
 }
 
 static och_status refuse_name(const char *name, och_status st, const char *why, och_err *err) {
@@ -202,10 +202,11 @@ och_status och_device_open(const char *name, const och_dev_options *options, och
             if (!is_index) return refuse_name(name, OCH_INVALID, "the index after ':' is not a small whole number", err);
             for (size_t k = 0; k < n_digits; k++) index = index * 10 + (digits[k] - '0');
         }
+        /* a backend that has other names for its devices also knows why one is missing */
+        if (b->open_named) return open_checked(b, index, options, out_device, err);
         OCH_TRY(b->count(&n, err));
         if (!n) return refuse_name(name, OCH_UNAVAILABLE, "this backend finds no device", err);
-        /* a backend that has other names for its devices also knows why one may be missing */
-        if (index >= n && !b->open_named) return refuse_name(name, OCH_RANGE, "no device of this index", err);
+        if (index >= n) return refuse_name(name, OCH_RANGE, "no device of this index", err);
         return open_checked(b, index, options, out_device, err);
     }
     return refuse_name(name, OCH_NOTFOUND, "no such backend", err);

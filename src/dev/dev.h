@@ -101,7 +101,10 @@ typedef struct och_device_vtable {
     bool (*unified_memory)(const och_device *d);
 
     och_status (*queue_create)(och_device *d, och_queue **out_queue, och_err *err);
-    void (*queue_destroy)(och_queue *q); /* waits for its work */
+    /* A queue over a stream of the runtime's that somebody else owns and keeps until the queue is gone: work joins what its
+     * owner gives it. NULL is the runtime's default stream. */
+    och_status (*queue_wrap)(och_device *d, void *stream, och_queue **out_queue, och_err *err);
+    void (*queue_destroy)(och_queue *q); /* waits for its work; of a wrapped one neither waits nor touches the stream */
     och_status (*synchronise)(och_queue *q, och_err *err);
 
     /* Copies may be asynchronous when the host side is pinned; host memory must stay valid until synchronised. */
@@ -163,7 +166,7 @@ struct och_dev_options;
 /* A backend: a row of backends.def. */
 typedef struct och_backend {
     const char *name;
-    och_status (*count)(int *out_n, och_err *err); /* 0 devices is OK; a missing library is OCH_UNAVAILABLE */
+    och_status (*count)(int *out_n, och_err *err); /* none: OK and 0, or OCH_UNAVAILABLE that says why */
     och_status (*open)(int index, const struct och_dev_options *options, och_device **out_device, och_err *err);
     /* The device that `which` names where that is no index: what follows "hip:" in "hip:0000:03:00.0". NULL: the backend
      * knows its devices by index alone. */

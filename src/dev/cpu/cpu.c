@@ -194,6 +194,12 @@ static och_status cpu_event_wait_queue(och_queue *q, och_event *e, och_err *err)
 
 /* ---- declined ---- */
 
+static och_status cpu_queue_wrap(och_device *d, void *stream, och_queue **out_queue, och_err *err) {
+    (void)stream;
+    *out_queue = NULL;
+    return declined(d, "a queue over another's stream", err);
+}
+
 static och_status cpu_module_load(och_device *d, const void *image, size_t n_bytes, och_module **out_module, och_err *err) {
     (void)image, (void)n_bytes;
     *out_module = NULL;
@@ -271,6 +277,7 @@ static const och_device_vtable vtable = {
     .memory = cpu_memory,
     .unified_memory = cpu_unified_memory,
     .queue_create = cpu_queue_create,
+    .queue_wrap = cpu_queue_wrap,
     .queue_destroy = cpu_queue_destroy,
     .synchronise = cpu_synchronise,
     .copy_to_device = cpu_copy_to_device,

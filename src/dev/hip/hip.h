@@ -18,7 +18,7 @@ typedef struct hip_device {
     const hip_lib *lib; /* never freed */
     int ordinal;        /* HIP's index */
     hip_memory memory;
-    bool pageable;
+    uint64_t peers;     /* those whose memory this one was asked to reach, a bit each; atomic */
     bool synchronous;   /* OCHRE_HIP_SYNC */
     uint64_t used_bytes; /* OCH_MEM_DEVICE allocated through this object; atomic */
 } hip_device;
@@ -35,6 +35,7 @@ typedef struct hip_queue {
     och_queue base;
     int refcount; /* its owner, and events that it recorded; atomic */
     hipStream_t stream;
+    bool wrapped; /* the stream is somebody else's */
     bool capturing;
     _Atomic bool fault_told; /* keeps a warning from being given twice */
     pthread_mutex_t lock; /* of ring: events are waited for by other threads */
@@ -102,13 +103,14 @@ void och_hip_ring_add(hip_ring *r, const char *name);
 void och_hip_ring_join(hip_ring *r, const hip_ring *more);
 
 /* Fills info but for backend, index and label. */
-och_status och_hip_describe(const hip_lib *lib, int ordinal, const char *label, och_dev_info *out_info, bool *out_pageable,
-                            hip_memory *out_memory, och_err *err) OCH_WARN_UNUSED;
+och_status och_hip_describe(const hip_lib *lib, int ordinal, const char *label, och_dev_info *out_info, hip_memory *out_memory,
+                            och_err *err) OCH_WARN_UNUSED;
 och_status och_hip_open(const hip_lib *lib, int ordinal, const char *backend, int index, const char *label,
                         och_device **out_device, och_err *err) OCH_WARN_UNUSED;
 
 /* Slots of the table. */
 och_status och_hip_queue_create(och_device *d, och_queue **out_queue, och_err *err);
+och_status och_hip_queue_wrap(och_device *d, void *stream, och_queue **out_queue, och_err *err);
 void och_hip_queue_destroy(och_queue *q);
 och_status och_hip_synchronise(och_queue *q, och_err *err);
 och_status och_hip_copy_to_device(och_queue *q, och_dev_addr dst, const void *src, uint64_t n_bytes, och_err *err);

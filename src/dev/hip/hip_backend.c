@@ -149,12 +149,11 @@ static och_status hip_open_named(const char *which, const och_dev_options *optio
     for (int i = 0; i < lib->n_devices && found < 0; i++) {
         och_dev_info info = {0};
         char label[64];
-        bool pageable;
         hip_memory memory;
         och_err why;
         och_err_clear(&why);
         snprintf(label, sizeof label, "hip:%d", i);
-        if (och_hip_describe(lib, i, label, &info, &pageable, &memory, &why) != OCH_OK) {
+        if (och_hip_describe(lib, i, label, &info, &memory, &why) != OCH_OK) {
             och_strbuf_printf(&have, "%s%s (%s)", i ? ", " : "", label, why.message);
             continue;
         }
@@ -177,11 +176,10 @@ const och_backend och_backend_hip = {"hip", hip_count, hip_open, hip_open_named}
 
 /* ---- sim ---- */
 
-/* Known without starting it: what it would show by default. */
+/* Any board can be opened by its name; those that OCHRE_SIM_BOARD names are shown among the machine's devices. */
 static och_status sim_count(int *out_n, och_err *err) {
-    char path[512];
     *out_n = 0;
-    OCH_TRY(och_hip_sim_path(path, sizeof path, err));
+    if (!och_env_get(OCH_ENV_OCHRE_SIM_BOARD)) return OCH_OK;
     hip_lib *lib;
     OCH_TRY(och_hip_sim_lib(NULL, &lib, err));
     *out_n = lib->n_devices;

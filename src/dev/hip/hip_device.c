@@ -218,8 +218,8 @@ static uint64_t memory_bytes(const hip_lib *lib, int ordinal, bool integrated) {
     return integrated && said > own ? said : own;
 }
 
-och_status och_hip_describe(const hip_lib *lib, int ordinal, const char *label, och_dev_info *out_info, bool *out_pageable,
-                            hip_memory *out_memory, och_err *err) {
+och_status och_hip_describe(const hip_lib *lib, int ordinal, const char *label, och_dev_info *out_info, hip_memory *out_memory,
+                            och_err *err) {
     och_dev_info *i = out_info;
     char version[32];
     snprintf(i->label, sizeof i->label, "%s", label);
@@ -256,10 +256,10 @@ och_status och_hip_describe(const hip_lib *lib, int ordinal, const char *label, 
                             attribute(lib, ordinal, hipDeviceAttributeMemoryBusWidth) / 8;
     bool managed = attribute(lib, ordinal, hipDeviceAttributeManagedMemory) == 1 && lib->api.hipMallocManaged;
     bool concurrent = attribute(lib, ordinal, hipDeviceAttributeConcurrentManagedAccess) == 1;
-    *out_pageable = attribute(lib, ordinal, hipDeviceAttributePageableMemoryAccess) == 1;
+    bool pageable = attribute(lib, ordinal, hipDeviceAttributePageableMemoryAccess) == 1;
     i->integrated = attribute(lib, ordinal, hipDeviceAttributeIntegrated) == 1;
     i->managed = managed && concurrent;
-    *out_memory = och_hip_memory_policy(i->integrated, managed, concurrent, *out_pageable, &i->unified);
+    *out_memory = och_hip_memory_policy(i->integrated, managed, concurrent, pageable, &i->unified);
     i->kind = lib->simulated ? OCH_DEV_SIMULATED : i->integrated ? OCH_DEV_INTEGRATED : OCH_DEV_DISCRETE;
     i->memory_bytes = i->memory_limit_bytes = memory_bytes(lib, ordinal, i->integrated);
     return OCH_OK;
@@ -283,6 +283,7 @@ static const och_device_vtable vtable = {
     .memory = hip_memory_of,
     .unified_memory = hip_unified_memory,
     .queue_create = och_hip_queue_create,
+    .queue_wrap = och_hip_queue_wrap,
     .queue_destroy = och_hip_queue_destroy,
     .synchronise = och_hip_synchronise,
     .copy_to_device = och_hip_copy_to_device,
@@ -322,7 +323,7 @@ och_status och_hip_open(const hip_lib *lib, int ordinal, const char *backend, in
     och_dev_info *info = &h->base.info;
     snprintf(info->backend, sizeof info->backend, "%s", backend);
     info->index = index;
-    och_status st = och_hip_describe(lib, ordinal, label, info, &h->pageable, &h->memory, err);
+    och_status st = och_hip_describe(lib, ordinal, label, info, &h->memory, err);
     if (st == OCH_OK && !info->memory_bytes)
         st = och_err_set(err, OCH_DEVICE, "device %s: neither its properties nor hipMemGetInfo tell how much memory it has", label);
     if (st != OCH_OK) {

@@ -87,19 +87,36 @@ void och_hip_queue_release(hip_queue *q) {
     och_free(q);
 }
 
-och_status och_hip_queue_create(och_device *d, och_queue **out_queue, och_err *err) {
-    *out_queue = NULL;
+static och_status new_queue(och_device *d, hip_queue **out_queue, och_err *err) {
     hip_queue *q = och_calloc(1, sizeof *q);
+    *out_queue = q;
     if (!q) return och_err_nomem(err, sizeof *q, "a queue");
     q->base.device = d;
     q->refcount = 1;
     pthread_mutex_init(&q->lock, NULL);
+    return OCH_OK;
+}
+
+och_status och_hip_queue_create(och_device *d, och_queue **out_queue, och_err *err) {
+    hip_queue *q;
+    *out_queue = NULL;
+    OCH_TRY(new_queue(d, &q, err));
     och_hip_enter(d);
     hipError_t e = hip_api_of(d)->hipStreamCreateWithFlags(&q->stream, hipStreamNonBlocking);
     if (e != hipSuccess) {
         och_hip_queue_release(q);
         return och_hip_fail(d, e, err, "queue create");
     }
+    *out_queue = &q->base;
+    return OCH_OK;
+}
+
+och_status och_hip_queue_wrap(och_device *d, void *stream, och_queue **out_queue, och_err *err) {
+    hip_queue *q;
+    *out_queue = NULL;
+    OCH_TRY(new_queue(d, &q, err));
+    q->stream = stream;
+    q->wrapped = true;
     *out_queue = &q->base;
     return OCH_OK;
 }
@@ -118,12 +135,14 @@ void och_hip_queue_destroy(och_queue *queue) {
     och_err_clear(&lost);
     bool told = q->fault_told; /* a device that is lost tells the same at every call */
     /* nobody is left to be told */
-    if (och_hip_synchronise(queue, &lost) != OCH_OK && !told)
+    if (!q->wrapped && och_hip_synchronise(queue, &lost) != OCH_OK && !told)
         och_log(OCH_LOG_WARN, "%s (found when the queue was destroyed)", lost.message);
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2; i++) {
+        if (q->wrapped && q->stage_busy[i]) (void)a->hipEventSynchronize(q->stage_event[i]); /* a copy reads what goes now */
         if (q->stage_event[i]) (void)a->hipEventDestroy(q->stage_event[i]);
+    }
     if (q->stage) (void)a->hipHostFree(q->stage);
-    (void)a->hipStreamDestroy(q->stream);
+    if (!q->wrapped) (void)a->hipStreamDestroy(q->stream);
     (void)a->hipGetLastError();
     q->stream = NULL;
     och_hip_queue_release(q);
@@ -268,6 +287,20 @@ och_status och_hip_copy(och_queue *queue, och_dev_addr dst, och_dev_addr src, ui
                            src.value, dst.value);
 }
 
+/* Boards that can reach each other copy without the host. Once a pair; where it does not work the runtime goes through the
+ * host by itself. */
+static void reach(hip_device *from, const hip_device *to) {
+    const hip_api *a = &from->lib->api;
+    uint64_t bit = (uint64_t)1 << (to->ordinal & 63);
+    int can = 0;
+    if (!a->hipDeviceCanAccessPeer || !a->hipDeviceEnablePeerAccess || __atomic_fetch_or(&from->peers, bit, __ATOMIC_RELAXED) & bit)
+        return;
+    och_hip_enter(&from->base);
+    if (a->hipDeviceCanAccessPeer(&can, from->ordinal, to->ordinal) == hipSuccess && can)
+        (void)a->hipDeviceEnablePeerAccess(to->ordinal, 0); /* it may be so already */
+    (void)a->hipGetLastError();
+}
+
 och_status och_hip_copy_peer(och_queue *queue, och_device *dst_dev, och_dev_addr dst, och_device *src_dev, och_dev_addr src,
                              uint64_t n_bytes, och_err *err) {
     hip_queue *q = hip_queue_of(queue);
@@ -282,6 +315,7 @@ och_status och_hip_copy_peer(och_queue *queue, och_device *dst_dev, och_dev_addr
     if (!n_bytes) return OCH_OK;
     OCH_TRY(check_addr(queue, "peer copy", "destination", dst, n_bytes, err));
     OCH_TRY(check_addr(queue, "peer copy", "source", src, n_bytes, err));
+    if (!q->capturing) reach(hip_of(dst_dev), hip_of(src_dev)), reach(hip_of(src_dev), hip_of(dst_dev));
     och_hip_enter(queue->device);
     hipError_t e = a->hipMemcpyPeerAsync(ptr(dst), hip_of(dst_dev)->ordinal, ptr(src), hip_of(src_dev)->ordinal, (size_t)n_bytes,
                                          q->stream);

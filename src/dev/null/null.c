@@ -374,6 +374,12 @@ static och_status null_event_wait_queue(och_queue *queue, och_event *e, och_err 
 
 /* ---- declined ---- */
 
+static och_status null_queue_wrap(och_device *d, void *stream, och_queue **out_queue, och_err *err) {
+    (void)d, (void)stream;
+    *out_queue = NULL;
+    return declined("a queue over another's stream", err);
+}
+
 static och_status null_module_load(och_device *d, const void *image, size_t n_bytes, och_module **out_module, och_err *err) {
     (void)d, (void)image, (void)n_bytes;
     *out_module = NULL;
@@ -439,6 +445,7 @@ static const och_device_vtable vtable = {
     .memory = null_memory,
     .unified_memory = null_unified_memory,
     .queue_create = null_queue_create,
+    .queue_wrap = null_queue_wrap,
     .queue_destroy = null_queue_destroy,
     .synchronise = null_synchronise,
     .copy_to_device = null_copy_to_device,
