@@ -41,6 +41,10 @@ typedef struct och_dev_info {
     char label[64];              /* what messages call the device and och_device_open takes: "hip:0", "sim:gfx1151" */
     char pci[32];                /* "0000:03:00.0" */
     char runtime[160];           /* the library behind it and its version; "" for none */
+    char library[512];           /* the file of that library; "" for none */
+    char library_open[512];      /* what dlopen takes to get at it as it is in use here: the same, but for the second instance of
+                                    one file */
+    int library_index;           /* the library's number of the device */
     int wave_size;               /* lanes of a wave, as kernels run unless compiled otherwise */
     int n_multiprocessors;       /* what shares an LDS: WGPs on gfx10 and later, else compute units */
     uint32_t lds_bytes;          /* LDS that one workgroup may have */

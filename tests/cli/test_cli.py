@@ -29,7 +29,7 @@ TMP = tempfile.TemporaryDirectory()
 MODEL = os.path.join(TMP.name, "tiny.gguf")
 CHAT = os.path.join(TMP.name, "tiny-chat.gguf")
 GOLDEN = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "golden")
-COMMANDS = ["run", "pull", "inspect", "bench", "verify", "tokenize", "devices", "ops"]
+COMMANDS = ["run", "pull", "inspect", "bench", "verify", "tokenize", "devices", "doctor", "ops"]
 
 
 def wait_until_caught(p, signo):
@@ -395,6 +395,120 @@ class Run(unittest.TestCase):
             out, err = p.communicate(b"decode\n", timeout=60)
             self.assertEqual((p.returncode, out, err.decode()),
                              (1, b"", "ochre: error: a file in use became shorter, or could not be read any more\n"))
+
+
+class Gpus(unittest.TestCase):
+    """Machines that are made up: OCHRE_SYSTEM_ROOT is where they have their libraries and device nodes."""
+    DEBIAN = "/usr/lib/x86_64-linux-gnu/libamdhip64.so.5"
+    SIMULATOR = os.path.join(os.path.dirname(OCHRE), "sim", "libamdhip64.so")
+
+    def setUp(self):
+        self.root = tempfile.TemporaryDirectory()
+        self.env = {"OCHRE_SYSTEM_ROOT": self.root.name, "HOME": self.root.name, "LD_LIBRARY_PATH": "", "ROCM_PATH": "", "HIP_PATH": "",
+                    "VIRTUAL_ENV": "", "CONDA_PREFIX": "", "HIP_VISIBLE_DEVICES": "", "ROCR_VISIBLE_DEVICES": "",
+                    "CUDA_VISIBLE_DEVICES": "", "HSA_OVERRIDE_GFX_VERSION": "", "OCHRE_CACHE_DIR": self.root.name}
+
+    def tearDown(self):
+        self.root.cleanup()
+
+    def report(self, **env):
+        r = ochre("doctor", env={**self.env, **env})
+        j = ochre("doctor", "--json", env={**self.env, **env})
+        self.assertEqual((r.returncode, j.returncode), (0, 0), r.stderr + j.stderr)
+        j = json.loads(j.stdout)
+        if not j["problems"]:
+            self.assertIn("No problem was found.", r.stdout)
+        for i, p in enumerate(j["problems"], 1):  # a sentence each
+            self.assertIn("  %d. %s\n" % (i, p), r.stdout)
+            self.assertTrue(p.endswith("."), p)
+        return r.stdout, j
+
+    def test_no_library(self):
+        text, j = self.report()
+        self.assertIn("No HIP library serves", text)
+        self.assertIn("install ROCm", text)
+        self.assertEqual({l["state"] for l in j["hip_libraries"]}, {"absent"})
+        self.assertIn(self.root.name + "/usr/lib/x86_64-linux-gnu", [l["path"] for l in j["hip_libraries"]])
+        self.assertEqual(j["devices"], [])
+        r = ochre("run", MODEL, "--device", "hip", "--prompt", "x", env=self.env)
+        self.assertEqual(r.returncode, 1)
+        self.assertIn("no libamdhip64", r.stderr)
+        self.assertIn("OCHRE_HIP_LIBRARY", r.stderr)
+        r = ochre("devices", env=self.env)
+        self.assertEqual(r.returncode, 0)
+        self.assertIn("ochre: hip: no libamdhip64", r.stderr)
+
+    def test_falling_back_is_told_or_refused(self):
+        r = ochre("run", MODEL, "--prompt", "x", "-n", "1", "-q", env=self.env)
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertEqual(len(r.stderr.splitlines()), 1, r.stderr)
+        self.assertIn("no GPU is used, falling back to the CPU", r.stderr)
+        for command in (("run", MODEL, "--prompt", "x"), ("bench", MODEL)):
+            r = ochre(*command, "--require-gpu", env=self.env)
+            self.assertEqual(r.returncode, 1, r.stderr)
+            self.assertIn("a GPU is required", r.stderr)
+        self.assertIn("--require-gpu", ochre("run", "--help").stdout)
+        self.assertEqual(ochre("devices", "--require-gpu").returncode, 2)
+
+    def test_debians_library_without_a_device(self):
+        if not os.path.exists(self.DEBIAN) or os.path.exists("/dev/kfd"):
+            self.skipTest("needs Debian's libamdhip64-5 and no device")
+        env = {"OCHRE_HIP_LIBRARY": self.DEBIAN}
+        text, j = self.report(**env)
+        self.assertIn("HIP 5.2.", text)
+        self.assertRegex(text, r"shows no device: hipErrorNoDevice \(100\); there is no \S+/dev/kfd")
+        self.assertEqual([l["state"] for l in j["hip_libraries"]], ["in use"])
+        self.assertIn("hipKernelGetFunction", j["optional_calls_missing"])
+        for command in (("devices",), ("run", MODEL, "--device", "hip", "--prompt", "x")):
+            r = ochre(*command, env={**self.env, **env})
+            self.assertEqual(r.returncode, 0 if command[0] == "devices" else 1)
+            self.assertRegex(r.stderr, r"HIP 5\.2\..*libamdhip64\.so\.5\) shows no device: hipErrorNoDevice \(100\); there is no \S+/dev/kfd")
+
+    def test_nodes_without_permission(self):
+        if not os.path.exists(self.DEBIAN) or os.path.exists("/dev/kfd"):
+            self.skipTest("needs Debian's libamdhip64-5 and no device")
+        os.makedirs(os.path.join(self.root.name, "dev", "dri"))
+        for node in ("dev/kfd", "dev/dri/renderD128"):
+            with open(os.path.join(self.root.name, node), "w"):
+                pass
+            os.chmod(os.path.join(self.root.name, node), 0o400)
+        os.chmod(self.root.name, 0o777)
+        drop = {"user": 65534, "group": 65534} if os.geteuid() == 0 else {}
+        env = {k: v for k, v in os.environ.items() if not k.startswith("OCHRE_")}
+        env.update(self.env, OCHRE_HIP_LIBRARY=self.DEBIAN)
+        try:
+            r = subprocess.run([OCHRE, "doctor"], env=env, capture_output=True, text=True, timeout=60, cwd="/", **drop)
+        except PermissionError:
+            self.skipTest("another user may not run this build")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertIn("/dev/kfd: no permission (mode 400", r.stdout)
+        self.assertIn("/dev/dri/renderD128: no permission (mode 400", r.stdout)
+        self.assertRegex(r.stdout, r"/dev/kfd may not be read and written by this user .*usermod -aG")
+
+    def test_boards(self):
+        if not os.path.exists(self.SIMULATOR):
+            self.skipTest("needs the simulator")
+        os.makedirs(os.path.join(self.root.name, "usr", "include", "hip"))
+        with open(os.path.join(self.root.name, "usr", "include", "hip", "hip_version.h"), "w") as f:
+            f.write("#define HIP_VERSION_MAJOR 5\n#define HIP_VERSION_MINOR 7\n")
+        env = {"OCHRE_HIP_LIBRARY": self.SIMULATOR, "OCHRE_SIM_BOARD": "gfx1151+gfx942", "HSA_OVERRIDE_GFX_VERSION": "11.0.0"}
+        text, j = self.report(**env)
+        self.assertEqual([d["device"] for d in j["devices"]], ["hip:0", "hip:1"])
+        self.assertEqual([d["arch"] for d in j["devices"]], ["gfx1151", "gfx942:sramecc+:xnack-"])
+        self.assertEqual([(d["integrated"], d["managed"], d["unified"]) for d in j["devices"]], [(True, True, True), (False, True, False)])
+        self.assertEqual([d["kind"] for d in j["devices"]], ["simulated"] * 2)
+        self.assertEqual(j["hip_headers"], [{"path": self.root.name + "/usr/include/hip/hip_version.h", "version": "5.7", "agrees": False}])
+        for wanted in ("HSA_OVERRIDE_GFX_VERSION=11.0.0 makes", "of HIP 5.7 and the library in use is 6.3", "is Ochre's simulator"):
+            self.assertIn(wanted, "\n".join(j["problems"]))
+        r = ochre("devices", env={**self.env, **env})
+        self.assertRegex(r.stdout, r"(?m)^hip:0 +simulated +gfx1151 +96\.0 GiB +integrated,managed,unified +AMD Radeon 8060S$")
+        self.assertRegex(r.stdout, r"(?m)^hip:1 +simulated +gfx942:sramecc\+:xnack- +192\.0 GiB +managed +AMD Instinct MI300X$")
+        self.assertIn("sim:1 ", r.stdout)
+        del env["OCHRE_SIM_BOARD"]  # simulated boards are there by name, and in the list when they are asked for
+        self.assertNotIn("sim:", ochre("devices", env={**self.env, **env}).stdout)
+        env["HIP_VISIBLE_DEVICES"] = "9"
+        text, j = self.report(**env)
+        self.assertIn("HIP_VISIBLE_DEVICES=9 hides devices", "\n".join(j["problems"]))
 
 
 class Inspect(unittest.TestCase):

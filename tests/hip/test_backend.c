@@ -289,6 +289,10 @@ TEST(names_of_devices) {
     HAS(err.message, "gfx9000");
     FAILS(OCH_INVALID, och_device_open("sim:gfx1100:x", NULL, &d, &err));
     FAILS(OCH_INVALID, och_device_open("sim:", NULL, &d, &err));
+    int n = -1;
+    for (int i = 0; i < och_backend_count(); i++)
+        if (!strcmp(och_backend_at(i)->name, "sim")) OK(och_backend_at(i)->count(&n, &err));
+    CHECK(n == 3);
 }
 TEST(hidden_devices) {
     set("OCHRE_HIP_LIBRARY", SIM "libamdhip64.so");

@@ -236,6 +236,9 @@ och_status och_hip_describe(const hip_lib *lib, int ordinal, const char *label, 
     if (lib->api.hipDeviceGetPCIBusId(i->pci, (int)sizeof i->pci, ordinal) != hipSuccess) i->pci[0] = 0;
     och_hip_version_text(lib->version, version, sizeof version);
     snprintf(i->runtime, sizeof i->runtime, "HIP %s, %.120s", version, lib->path);
+    memcpy(i->library, lib->path, sizeof i->library);
+    memcpy(i->library_open, lib->opened, sizeof i->library_open);
+    i->library_index = ordinal;
     i->wave_size = attribute(lib, ordinal, hipDeviceAttributeWarpSize);
     i->n_multiprocessors = attribute(lib, ordinal, hipDeviceAttributeMultiprocessorCount);
     i->n_compute_units = attribute(lib, ordinal, hipDeviceAttributePhysicalMultiProcessorCount);

@@ -94,6 +94,7 @@ bool och_hip_lib_open_file(const char *path, hip_lib *out_lib, hip_attempt *out_
     Dl_info at;
     if (known && dladdr(known, &at) && at.dli_fname && !strncmp(path, "libamdhip64", 11))
         snprintf(lib->path, sizeof lib->path, "%s", at.dli_fname);
+    memcpy(lib->opened, lib->path, sizeof lib->opened);
     const char *missing = NULL;
     for (size_t i = 0; i < sizeof symbols / sizeof symbols[0]; i++) {
         void *p = dlsym(handle, symbols[i].name);

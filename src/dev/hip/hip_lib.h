@@ -39,6 +39,7 @@ typedef struct hip_lib {
     bool kernels_of_libraries; /* the library API is there and complete */
     char boards[64];           /* of an instance of the simulator */
     char path[512];
+    char opened[512]; /* what dlopen gives this instance again for */
 } hip_lib;
 
 /* What became of one place where the library was looked for. */
