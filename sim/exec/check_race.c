@@ -6,7 +6,8 @@
  * looks like an atomic store, leaves `shown` at its address (and `known` for its own workgroup); who reads it atomically
  * has `seen` that, and knows it after an acquire: the invalidation of the caches in between. What each target's release and
  * acquire are, check_order.h says. In LDS, whose operations are in order, every atomic is both, and so is a load that
- * a small loop repeats at one address.
+ * a small loop repeats at one address. Unoptimised code hides that in reloads of everything: there a load of a loop is taken
+ * for one that waits until the wave shows that it is not (find_maybes).
  *
  * Memory remembers for each eight bytes the last two writers and two readers, so that some races go unseen; none is
  * invented by it. */
@@ -29,6 +30,8 @@
 /* Addresses with a clock; past it global memory is no longer judged. */
 #define MARKS_MAX (1u << 20)
 #define POLL_UOPS 16
+#define MAYBE_UOPS 512
+#define REPEATS 4
 #define PENDING 16
 
 enum { WRITE = 1, ATOMIC = 2 };
@@ -59,6 +62,8 @@ typedef struct wave_clock {
     bool stored;       /* a store that was not waited for */
     bool waits;        /* at a barrier, until its next instruction */
     const sim_uop *prev;
+    uint32_t n_steps;  /* stores outside scratch and barriers so far */
+    struct repeat { uint32_t uop, addr, n_steps; } repeats[REPEATS]; /* its latest loads that may be polls; uop + 1 */
     uint64_t pending[PENDING]; /* keys of marks that it has read */
     unsigned n_pending;
 } wave_clock;
@@ -86,6 +91,7 @@ typedef struct race {
     bool marks_stores, lost, silent; /* lost: out of memory, nothing more is judged; silent: nor is global memory */
     group_clock *groups, *now;
     bool *polls;            /* [uops]: loads that a small loop repeats at one address */
+    bool *maybes;           /* [uops]: loads of unoptimised loops that have not shown to be none */
     cell *cells;
     uint32_t cells_capacity, cells_used;
     mark *marks;
@@ -334,6 +340,23 @@ static bool one(race *o, sim_wave *w, const sim_uop *u, wave_clock *v, unsigned 
     return true;
 }
 
+/* A load that may be a poll: is it still, at this address? All its lanes must read one word of LDS, the same every time, and
+ * the wave do nothing between that others could see. */
+static bool still_maybe(race *o, wave_clock *v, const sim_uop *u) {
+    const sim_access *a = &o->access;
+    unsigned first = (unsigned)__builtin_ctzll(a->mask);
+    bool uniform = !a->second && a->n_bytes <= 8;
+    for (unsigned l = first; uniform && l < SIM_MAX_LANES; l++)
+        if (a->mask >> l & 1) uniform = a->space[l] == SIM_ACCESS_LDS && a->addr[l] == a->addr[first];
+    if (!uniform) return a->space[first] != SIM_ACCESS_LDS; /* what loads scratch or global memory says nothing yet */
+    for (unsigned i = 0; i < REPEATS; i++)
+        if (v->repeats[i].uop == u->index + 1)
+            return v->repeats[i].addr == (uint32_t)a->addr[first] && v->repeats[i].n_steps == v->n_steps;
+    memmove(&v->repeats[1], &v->repeats[0], sizeof v->repeats - sizeof v->repeats[0]);
+    v->repeats[0] = (struct repeat){u->index + 1, (uint32_t)a->addr[first], v->n_steps};
+    return true;
+}
+
 static bool before(sim_observer *ob, sim_wave *w, const sim_uop *u) {
     race *o = (race *)(void *)ob;
     group_clock *g = o->now;
@@ -353,6 +376,7 @@ static bool before(sim_observer *ob, sim_wave *w, const sim_uop *u) {
     if (inst->format <= SIM_SOPP) {
         const char *m = inst->meaning;
         if (!strncmp(m, "S_BARRIER", 9)) {
+            v->n_steps++;
             if (m[9] == 0 || !strncmp(m, "S_BARRIER_SIGNAL", 16)) bring(o, w, v, g);
             if (m[9] == 0 || !strcmp(m, "S_BARRIER_WAIT")) v->waits = true;
         }
@@ -360,17 +384,20 @@ static bool before(sim_observer *ob, sim_wave *w, const sim_uop *u) {
     }
     sim_access *a = &o->access;
     if (!sim_access_of(w, inst, a) || !a->mask) return true;
-    const bool poll = a->load && o->polls[u->index];
+    if (o->maybes[u->index]) o->maybes[u->index] = still_maybe(o, v, u);
+    const bool maybe = o->maybes[u->index] && a->space[__builtin_ctzll(a->mask)] == SIM_ACCESS_LDS;
+    const bool poll = a->load && (o->polls[u->index] || maybe);
     const bool atomic = a->atomic || poll || (!a->scalar && sim_access_coherent(inst));
     const bool reads = a->load && (!a->atomic || inst->dst.kind != SIM_K_NONE), writes = a->store;
     /* One lane's store, or one right after a release: if stores are not told apart it may be a flag. */
     const bool flag = writes && !atomic && !o->marks_stores && (!(a->mask & (a->mask - 1)) || passed.stores == 0);
-    bool global = false;
+    bool global = false, stepped = false;
     const uint8_t access = writes ? WRITE : 0, kind = (uint8_t)(access | (atomic ? ATOMIC : 0));
     /* Cache policy, which a flat access of LDS may carry, means nothing there. */
     const uint8_t lds_kind = (uint8_t)(access | (a->atomic || poll ? ATOMIC : 0));
     for (unsigned l = 0; l < SIM_MAX_LANES; l++) {
         if (!(a->mask >> l & 1) || a->space[l] == SIM_ACCESS_SCRATCH) continue;
+        if (writes) stepped = true;
         if (a->space[l] == SIM_ACCESS_LDS) {
             if (a->atomic || poll) mark_lds(o, w, v, (uint32_t)a->addr[l]);
             if (!one(o, w, u, v, l, a->addr[l], lds_kind, true)) return false;
@@ -382,6 +409,7 @@ static bool before(sim_observer *ob, sim_wave *w, const sim_uop *u) {
         }
     }
     if (global && writes && !a->atomic) v->stored = true;
+    v->n_steps += stepped;
     return true;
 }
 
@@ -459,6 +487,7 @@ static void end(sim_observer *ob, const sim_launch_state *s) {
     och_free(o->marks);
     och_free(o->cells);
     och_free(o->polls);
+    och_free(o->maybes);
     och_free(o);
 }
 
@@ -487,12 +516,28 @@ static void find_polls(race *o, const sim_program *p) {
     }
 }
 
+/* Loads of LDS, and of what may be LDS, in loops of code that keeps its variables in scratch: the loop's own condition goes
+ * through memory there, and nothing but its repetition tells a load that waits for another wave. */
+static void find_maybes(race *o, const sim_program *p) {
+    for (size_t i = 0; i < sim_program_n_uops(p); i++) {
+        const sim_uop *u = sim_program_uop(p, i), *first = u->target;
+        if (!first || sim_check_is_link(u) || first > u || u - first > MAYBE_UOPS) continue;
+        for (const sim_uop *t = first; t < u; t++)
+            if (!sim_check_is_link(t) && (t->inst->format == SIM_DS || t->inst->format == SIM_FLAT) && !t->inst->is_store &&
+                !t->inst->is_atomic)
+                o->maybes[t->index] = true;
+    }
+}
+
 och_status sim_check_race_create(const sim_launch *l, sim_observer **out, och_err *err) {
     *out = NULL;
     race *o = och_calloc(1, sizeof *o);
     size_t n = sim_program_n_uops(l->kernel->program);
     if (o) o->polls = och_calloc(n + 1, sizeof *o->polls);
-    if (!o || !o->polls) {
+    if (o) o->maybes = och_calloc(n + 1, sizeof *o->maybes);
+    if (!o || !o->polls || !o->maybes) {
+        if (o) och_free(o->polls);
+        if (o) och_free(o->maybes);
         och_free(o);
         return och_err_nomem(err, n, "a check");
     }
@@ -503,6 +548,7 @@ och_status sim_check_race_create(const sim_launch *l, sim_observer **out, och_er
     o->release = sim_check_release(l->kernel, l->isa);
     o->marks_stores = sim_check_marks_stores(l->isa);
     find_polls(o, l->kernel->program);
+    if (l->kernel->scratch_bytes || l->kernel->dynamic_stack) find_maybes(o, l->kernel->program);
     *out = &o->base;
     return OCH_OK;
 }

@@ -276,6 +276,14 @@ static void race_lds(void **s) {
     clean(OF("race", "race_lds_atomic_clean", NULL, 1, 128), NULL);
     clean(OF("race", "race_lds_flag_clean", NULL, 1, 128), NULL);
 }
+static void race_lds_unoptimised(void **s) {
+    (void)s;
+    crime(OF("race_o0", "race_o0_sum", "race", 1, 128), OCH_DEVICE, SIM_FAULT_RACE, "no barrier between them");
+    crime(OF("race_o0", "race_o0_reuse", "race", 1, 128), OCH_DEVICE, SIM_FAULT_RACE, "no barrier between them");
+    clean(OF("race_o0", "race_o0_sum_clean", NULL, 1, 128), NULL);
+    clean(OF("race_o0", "race_o0_flag_set_clean", NULL, 1, 128), NULL);
+    clean(OF("race_o0", "race_o0_flag_late_clean", NULL, 1, 128), NULL);
+}
 static void race_global(void **s) {
     (void)s;
     crime(OF("race", "race_global", "race", 4, 128), OCH_DEVICE, SIM_FAULT_RACE, "global_store|no barrier between them");
@@ -382,7 +390,8 @@ int main(void) {
         cmocka_unit_test(barrier_not_reached), cmocka_unit_test(deadlock), cmocka_unit_test(infinite_loop),
         cmocka_unit_test(trap), cmocka_unit_test(jump_off_code), cmocka_unit_test(too_many_threads),
         cmocka_unit_test(too_much_lds), cmocka_unit_test(too_many_registers), cmocka_unit_test(wrong_target),
-        cmocka_unit_test(uninit), cmocka_unit_test(race_lds), cmocka_unit_test(race_global), cmocka_unit_test(missing_fence),
+        cmocka_unit_test(uninit), cmocka_unit_test(race_lds),
+        cmocka_unit_test(race_lds_unoptimised), cmocka_unit_test(race_global), cmocka_unit_test(missing_fence),
         cmocka_unit_test(half_fences), cmocka_unit_test(memory_of_one_target),
         cmocka_unit_test(unknown_check),
     };

@@ -9,6 +9,10 @@ for t in gfx1100 gfx942 gfx1201; do
         llvm-strip-22 --strip-unneeded $to/$f-$t.hsaco
         chmod 644 $to/$f-$t.hsaco
     done
+    clang-22 -x hip --offload-arch=$t --cuda-device-only --no-gpu-bundle-output -nogpuinc -nogpulib -O0 -std=c++17 \
+        -mcode-object-version=5 -Wno-pass-failed $from/race_o0.hip -o $to/race_o0-$t.hsaco
+    llvm-strip-22 --strip-unneeded $to/race_o0-$t.hsaco
+    chmod 644 $to/race_o0-$t.hsaco
     edit='s/WAVE/32/;/accum_offset/d'
     [ $t = gfx942 ] && edit=s/WAVE/64/
     sed "$edit" $from/registers.s |
