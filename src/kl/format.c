@@ -102,7 +102,7 @@ och_kl_bundle *och_kl_bundle_new(och_kl_spec *s, och_kl_pos pos, och_kl_buffer *
     u->streamed = streamed;
     u->pos = pos;
     u->row = och_kl_keep(s, pos, "row", row, level);
-    u->index = och_kl_keep(s, pos, "u", och_kl_carry(s, pos, "u", unit), level);
+    u->index = s->stage_outer ? och_kl_carry(s, pos, "u", unit) : och_kl_keep(s, pos, "u", unit, level);
     u->list = s->list;
     u->anchor = s->list->last;
     if (s->stage_outer) {
