@@ -10,8 +10,8 @@
  * program is launched on that program's stream, over its pointers; a program without a runtime of its own uses buffers and
  * the device's own stream (NULL).
  *
- * Handles are opaque. A program belongs to its device and is used from any thread; launches on one stream come from one
- * thread at a time. Errors are as in ochre.h: a status, and a message that names kernel, argument, expected and found. */
+ * Handles are opaque, and may be used from any thread; launches on a stream of the caller's come from one thread at a time. One
+ * handle is not destroyed while another thread uses it. Errors are as in ochre.h: a status, and a message that names kernel, argument, expected and found. */
 #ifndef OCHRE_KERNELS_H
 #define OCHRE_KERNELS_H
 
@@ -28,10 +28,10 @@ typedef struct ochre_kernel ochre_kernel;
 
 /* ---- devices ---- */
 
-/* "cpu" runs no kernels. "hip:0", "hip:0000:03:00.0", "hip:gfx1100", "cuda:0", "sim:gfx1151"; "auto": the GPU with the most
- * bandwidth. OCHRE_UNAVAILABLE where there is none: the message says what was looked for. */
+/* "cpu" runs no kernels. "hip:0", "hip:0000:03:00.0", "hip:gfx1100", "cuda:0", "sim:gfx1151"; "auto" or NULL: the GPU with the
+ * most bandwidth. OCHRE_UNAVAILABLE where there is none: the message says what was looked for. */
 OCHRE_API ochre_status ochre_device_open(const char *name, ochre_device **out_device, ochre_error *error);
-/* Kernels, programs and buffers of the device keep it alive. */
+/* Programs and buffers of the device keep it alive. */
 OCHRE_API void ochre_device_close(ochre_device *device); /* NULL is allowed */
 
 typedef struct ochre_device_info {
@@ -40,10 +40,12 @@ typedef struct ochre_device_info {
     const char *product; /* as the vendor calls it */
     const char *target;  /* whole, as code is built for it: "gfx942:sramecc+:xnack-", "sm_90" */
     uint64_t memory_bytes;
-    int32_t compute_units, wave_size; /* lanes */
+    int32_t compute_units, wave_size; /* lanes; 0: it runs no kernels */
     uint32_t lds_bytes;  /* that a workgroup may have */
     bool unified;        /* the host may dereference buffers */
     bool simulated;
+    const char *runtime_library; /* what dlopen takes to get at the runtime that is in use, with its streams; "" for none */
+    int32_t runtime_device;      /* the runtime's number of the device: what hipSetDevice takes */
 } ochre_device_info;
 OCHRE_API ochre_status ochre_device_describe(const ochre_device *device, ochre_device_info *info, ochre_error *error);
 
@@ -86,16 +88,18 @@ typedef struct ochre_program_options {
 } ochre_program_options;
 #define OCHRE_PROGRAM_OPTIONS_INIT { sizeof(ochre_program_options), OCHRE_LANGUAGE_OK, NULL, NULL, NULL, 0, 0, NULL, 0, 0, NULL }
 
-/* OCHRE_COMPILE: the message is the first diagnostic; the rest is what ochre_program_log gives, of the last failure in this
- * thread when program is NULL. */
+/* OK text may `use` the built-in files. OCHRE_COMPILE: the message is the first diagnostic; the rest is what ochre_program_log
+ * gives, of the last ochre_program_compile of this thread when program is NULL. */
 OCHRE_API ochre_status ochre_program_compile(ochre_device *device, const char *text, size_t text_bytes,
                                              const ochre_program_options *options, ochre_program **out_program,
                                              ochre_error *error);
-/* Loads a code object that was compiled before, for this device's target. */
+/* Loads code that was compiled before, a code object or a bundle of several, for this device's target: its kernels are launched
+ * with ochre_kernel_launch_raw. OCHRE_UNSUPPORTED, naming both, where it is for another target. */
 OCHRE_API ochre_status ochre_program_load(ochre_device *device, const void *code, size_t code_bytes,
                                           ochre_program **out_program, ochre_error *error);
 OCHRE_API void ochre_program_destroy(ochre_program *program); /* waits for the device's own stream; NULL is allowed */
-OCHRE_API const char *ochre_program_log(const ochre_program *program); /* what the compiler said; "" for nothing */
+/* What the compiler said; "" for nothing. Of a failed one (NULL) the first 8 KiB, until this thread's next compilation. */
+OCHRE_API const char *ochre_program_log(const ochre_program *program);
 /* The code itself: borrowed. */
 OCHRE_API const void *ochre_program_code(const ochre_program *program, size_t *out_bytes);
 
@@ -147,8 +151,8 @@ typedef struct ochre_argument {
 OCHRE_API ochre_status ochre_kernel_launch(ochre_kernel *kernel, void *stream, const ochre_argument *arguments,
                                            size_t n_arguments, ochre_error *error);
 
-/* Launches any kernel: workgroups, work-items a workgroup, LDS beyond what the kernel has, and pointers to the arguments' values
- * in order, each of the size that ochre_kernel_argument tells. */
+/* Launches any other kernel: workgroups, work-items a workgroup, LDS beyond what the kernel has, and pointers to the arguments'
+ * values in order, each of the size that ochre_kernel_argument tells. */
 OCHRE_API ochre_status ochre_kernel_launch_raw(ochre_kernel *kernel, void *stream, const uint32_t grid[3],
                                                const uint32_t group[3], uint32_t lds_bytes, const void *const *arguments,
                                                size_t n_arguments, ochre_error *error);

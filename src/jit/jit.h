@@ -113,6 +113,14 @@ typedef struct och_jit och_jit;
 och_status och_jit_create(const och_jit_options *options, och_jit **out_jit, och_err *err) OCH_WARN_UNUSED;
 void och_jit_destroy(och_jit *jit); /* NULL is allowed */
 
+/* The one that devices of the same runtime share, made with the defaults at first use; runtime_library: a path, NULL for none. Given
+ * back with unshare; the last one destroys it. */
+och_status och_jit_share(const char *runtime_library, och_jit **out_jit, och_err *err) OCH_WARN_UNUSED;
+void och_jit_unshare(och_jit *jit); /* NULL is allowed */
+
+/* The dialect of what ochre/kernels.h calls a language; false: that is none which a compiler takes as it is. */
+bool och_jit_dialect_of(int language, och_jit_dialect *out_dialect);
+
 /* Gives the code. `log`, which may be NULL, receives all that the compiler said, also where it failed.
  * COMPILE: the first diagnostic. UNAVAILABLE: no pack has it and no compiler was found; the message says which targets the
  * packs have, the command that builds the missing pack, and what compilers were looked for. INVALID: the request.
