@@ -54,7 +54,7 @@ typedef struct function {
 
 static const function functions[] = {
     {"exp", exp, NULL, -105, 90, 2, 0, 0, 0, 0},
-    {"log", log, NULL, 0.3f, 3, 2, 0, 0, 0, 0},
+    {"log", log, NULL, 0.3f, 3, 1, 0, 0, 0, 0},
     {"tanh", tanh, NULL, -10, 10, 3, 0, 0, 0, 0},
     {"sigmoid", sigmoid, NULL, -105, 30, 6, 0, 0, 0, 0},
     {"silu", silu, NULL, -105, 30, 0, 3e-7, -87, 1e30, 7},
