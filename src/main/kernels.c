@@ -306,8 +306,10 @@ static int disassemble(const och_jit_artifact *a) {
     och_strbuf path = {0}, tried = {0};
     och_spawn_result result = {0};
     och_err err = {0};
-    char file[] = "/tmp/ochre-disasm-XXXXXX";
+    const char *folder = och_env_get(OCH_ENV_TMPDIR);
+    char file[512];
     int rc = -1, fd = -1;
+    snprintf(file, sizeof file, "%.480s/ochre-disasm-XXXXXX", folder ? folder : "/tmp");
     if (!find_objdump(&path, &tried)) rc = och_main_error("no disassembler: looked for %s", och_strbuf_str(&tried));
     if (rc < 0 && (fd = mkstemp(file)) < 0) rc = och_main_error("%s: cannot be created", file);
     if (rc < 0) {
