@@ -87,7 +87,7 @@ static void types(void **state) {
     refuses("let v = f32x4(a) + f32x2(a);", "f32x4 beside f32x2");
     refuses("if c { }", "expected bool");
     refuses("let b = true; let v = b + 1;", "expected bool, found the number 1");
-    refuses("let q = bits<u64>(a);", "has 32 bits");
+    refuses("let q = bits<u64>(a);", "u64 has 64 bits, f32 has 32");
     refuses("var z: f32[2]; z = 1;", "assigned by element");
 }
 
