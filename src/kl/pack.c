@@ -126,6 +126,10 @@ static och_status put_buffer(packing *p, int i) {
     uint64_t dense = (uint64_t)(a->rank ? x->dims[a->rank - 1] : 0);
     if (!planes && __builtin_mul_overflow(dense, (uint64_t)a->elem_bytes, &dense))
         return och_err_set(p->err, OCH_RANGE, "kernel %s, argument %s: the size of a row overflows", p->s->kernel, a->name);
+    /* Within a row code counts with 32 bits. */
+    if (x->addr && (planes ? (a->rank > 1 ? x->row_bytes[a->rank - 2] : 0) : dense) > UINT32_MAX)
+        return och_err_set(p->err, OCH_RANGE, "kernel %s, argument %s: expected rows of less than 4 GiB, found %llu bytes", p->s->kernel, a->name,
+                           (unsigned long long)(planes ? x->row_bytes[a->rank - 2] : dense));
     uint64_t reach = planes ? x->row_bytes[0] : dense; /* from the first byte to behind the last */
     for (int d = a->rank - 2; d >= 0; d--) {
         uint64_t stride = x->row_bytes[d] ? x->row_bytes[d] : dense;

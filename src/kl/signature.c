@@ -113,6 +113,7 @@ static bool get_arg(och_cursor *c, const och_kl_signature *s, och_kl_arg *a) {
     if (!get_u32(c, &a->offset) || !get_u32(c, &a->bytes) || !get_u32(c, &a->stride_offset[0]) || !get_u32(c, &a->stride_offset[1])) return false;
     bool scalar = a->kind == OCH_KL_A_SCALAR;
     if (scalar ? a->rank != 0 || !(a->bytes == 1 || a->bytes == 2 || a->bytes == 4 || a->bytes == 8) : a->rank < 1 || a->bytes != 8) return false;
+    if ((!strcmp(a->type, "f32") && scalar && a->bytes != 4) || (!strcmp(a->type, "f16") && scalar && a->bytes != 2)) return false;
     if (!inside(a->offset, a->bytes, s->args_bytes)) return false;
     for (int d = 0; d + 1 < a->rank; d++)
         if (!inside(a->stride_offset[d], 8, s->args_bytes)) return false;
