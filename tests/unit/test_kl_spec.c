@@ -180,7 +180,7 @@ static void unrolling(void **state) {
 static const char sized[] = "const TWO = 2;\n"
                             "kernel k(x: in buf<T>[n, d], z: in? buf<f32>[l, n, HD], y: out buf<f32>[n, d] over x, b: bool, h: f16, s: f32, i: i64)\n"
                             "  param T: elem = f16, HD: int, ON: bool = true, R: 1..4 = TWO\n"
-                            "  require d % 8 == 0, HD % 2 == 0, n > 3 || i != 5 && d <= 4 * n\n"
+                            "  require d % 8 == 0, HD % 2 == 0, HD > 1, HD >= R, n > 3 || i != 5 && d <= 4 * n\n"
                             "  launch grid(ceil_div(n, R), round_up(d, 8) / 8, max(2, i)) waves(R)\n"
                             "{ lds A: f32[10]; y[0, 0] = f32(x.row(0).load8(0)[0]) + s; }\n";
 
