@@ -3,7 +3,9 @@
 
 #include <string.h>
 
-static och_kl_type scalar(och_kl_base b) { return och_kl_type_of(b, 1); }
+static och_kl_type scalar(och_kl_base b) {
+    return och_kl_type_of(b, 1);
+}
 
 typedef enum shape {
     F32_1,   /* f32 scalars to f32 */
@@ -17,12 +19,15 @@ static const struct {
     och_kl_intrinsic f;
     int n;
     shape shape;
-} simple[] = {{"sqrt", OCH_KL_F_SQRT, 1, F32_1},   {"rcp", OCH_KL_F_RCP, 1, F32_1},     {"rsqrt", OCH_KL_F_RSQRT, 1, F32_1},
-              {"exp2", OCH_KL_F_EXP2, 1, F32_1},   {"log2", OCH_KL_F_LOG2, 1, F32_1},   {"floor", OCH_KL_F_FLOOR, 1, F32_1},
-              {"ceil", OCH_KL_F_CEIL, 1, F32_1},   {"round", OCH_KL_F_ROUND, 1, F32_1}, {"trunc", OCH_KL_F_TRUNC, 1, F32_1},
-              {"copysign", OCH_KL_F_COPYSIGN, 2, F32_1}, {"fma", OCH_KL_F_FMA, 3, FLOATS}, {"abs", OCH_KL_F_ABS, 1, NUMBERS},
-              {"min", OCH_KL_F_MIN, 2, NUMBERS},   {"max", OCH_KL_F_MAX, 2, NUMBERS},   {"isnan", OCH_KL_F_ISNAN, 1, TEST},
-              {"isinf", OCH_KL_F_ISINF, 1, TEST},  {"isfinite", OCH_KL_F_ISFINITE, 1, TEST}};
+} simple[] = {{"sqrt", OCH_KL_F_SQRT, 1, F32_1},       {"rcp", OCH_KL_F_RCP, 1, F32_1},
+              {"rsqrt", OCH_KL_F_RSQRT, 1, F32_1},     {"exp2", OCH_KL_F_EXP2, 1, F32_1},
+              {"log2", OCH_KL_F_LOG2, 1, F32_1},       {"floor", OCH_KL_F_FLOOR, 1, F32_1},
+              {"ceil", OCH_KL_F_CEIL, 1, F32_1},       {"round", OCH_KL_F_ROUND, 1, F32_1},
+              {"trunc", OCH_KL_F_TRUNC, 1, F32_1},     {"copysign", OCH_KL_F_COPYSIGN, 2, F32_1},
+              {"fma", OCH_KL_F_FMA, 3, FLOATS},        {"abs", OCH_KL_F_ABS, 1, NUMBERS},
+              {"min", OCH_KL_F_MIN, 2, NUMBERS},       {"max", OCH_KL_F_MAX, 2, NUMBERS},
+              {"isnan", OCH_KL_F_ISNAN, 1, TEST},      {"isinf", OCH_KL_F_ISINF, 1, TEST},
+              {"isfinite", OCH_KL_F_ISFINITE, 1, TEST}};
 
 /* Functions whose arguments have fixed types; 0 ends. */
 #define U scalar_u32
@@ -32,28 +37,50 @@ static const struct {
     const char *name;
     och_kl_intrinsic f;
     uint8_t result, args[3];
-} fixed[] = {{"dot4_ss", OCH_KL_F_DOT4_SS, T_I32, {T_U32, T_U32, T_I32}}, {"dot4_us", OCH_KL_F_DOT4_US, T_I32, {T_U32, T_U32, T_I32}},
-             {"dot4_uu", OCH_KL_F_DOT4_UU, T_I32, {T_U32, T_U32, T_I32}}, {"dot8_us4", OCH_KL_F_DOT8_US4, T_I32, {T_U32, T_U32, T_I32}},
-             {"dot2", OCH_KL_F_DOT2, T_F32, {T_F16X2, T_F16X2, T_F32}},   {"pack4_i8", OCH_KL_F_PACK4_I8, T_U32, {T_F32X4}},
-             {"unpack4_i8", OCH_KL_F_UNPACK4_I8, T_I32X4, {T_U32}},       {"unpack4_u8", OCH_KL_F_UNPACK4_U8, T_U32X4, {T_U32}},
+} fixed[] = {{"dot4_ss", OCH_KL_F_DOT4_SS, T_I32, {T_U32, T_U32, T_I32}},
+             {"dot4_us", OCH_KL_F_DOT4_US, T_I32, {T_U32, T_U32, T_I32}},
+             {"dot4_uu", OCH_KL_F_DOT4_UU, T_I32, {T_U32, T_U32, T_I32}},
+             {"dot8_us4", OCH_KL_F_DOT8_US4, T_I32, {T_U32, T_U32, T_I32}},
+             {"dot2", OCH_KL_F_DOT2, T_F32, {T_F16X2, T_F16X2, T_F32}},
+             {"pack4_i8", OCH_KL_F_PACK4_I8, T_U32, {T_F32X4}},
+             {"unpack4_i8", OCH_KL_F_UNPACK4_I8, T_I32X4, {T_U32}},
+             {"unpack4_u8", OCH_KL_F_UNPACK4_U8, T_U32X4, {T_U32}},
              {"perm", OCH_KL_F_PERM, T_U32, {T_U32, T_U32, T_U32}}};
 #undef U
 #undef I
 
 static och_kl_type fixed_type(int t) {
     switch (t) {
-    case T_U32: return scalar(OCH_KL_U32);
-    case T_I32: return scalar(OCH_KL_I32);
-    case T_F32: return scalar(OCH_KL_F32);
-    case T_F16X2: return och_kl_type_of(OCH_KL_F16, 2);
-    case T_F32X4: return och_kl_type_of(OCH_KL_F32, 4);
-    case T_I32X4: return och_kl_type_of(OCH_KL_I32, 4);
-    default: return och_kl_type_of(OCH_KL_U32, 4);
+    case T_U32:
+        return scalar(OCH_KL_U32);
+    case T_I32:
+        return scalar(OCH_KL_I32);
+    case T_F32:
+        return scalar(OCH_KL_F32);
+    case T_F16X2:
+        return och_kl_type_of(OCH_KL_F16, 2);
+    case T_F32X4:
+        return och_kl_type_of(OCH_KL_F32, 4);
+    case T_I32X4:
+        return och_kl_type_of(OCH_KL_I32, 4);
+    default:
+        return och_kl_type_of(OCH_KL_U32, 4);
     }
 }
 
-static const char *const others[] = {"clamp", "mulhi", "clz", "ctz", "popcount", "bfe", "sbfe", "nibbles_lo", "nibbles_hi", "has", "ceil_div", "round_up", "assert",
-                                     "fence", "bits", "cluster", "atomic_add", "atomic_min", "atomic_max", "atomic_or", "atomic_and", "atomic_exchange", "atomic_cas", "atomic_load", "atomic_store"};
+static const char *const others[] = {"clamp",       "mulhi",
+                                     "clz",         "ctz",
+                                     "popcount",    "bfe",
+                                     "sbfe",        "nibbles_lo",
+                                     "nibbles_hi",  "has",
+                                     "ceil_div",    "round_up",
+                                     "assert",      "fence",
+                                     "bits",        "cluster",
+                                     "atomic_add",  "atomic_min",
+                                     "atomic_max",  "atomic_or",
+                                     "atomic_and",  "atomic_exchange",
+                                     "atomic_cas",  "atomic_load",
+                                     "atomic_store"};
 
 void och_kl_offer_builtins(och_kl_guess *g) {
     for (size_t i = 0; i < sizeof simple / sizeof *simple; i++) och_kl_guess_offer(g, simple[i].name);
@@ -65,19 +92,29 @@ bool och_kl_has(const och_kl_profile *p, const char *capability, bool *out) {
     const och_target *t = p->target.target;
     uint32_t wave = p->wave == 32 ? OCH_WAVE32 : OCH_WAVE64;
     bool nvidia = t->vendor == OCH_VENDOR_NVIDIA;
-    if (!strcmp(capability, "matrix")) *out = t->matrix != OCH_MATRIX_NONE && (t->matrix_waves & wave);
-    else if (!strcmp(capability, "dot4")) *out = nvidia || (t->ops & (OCH_DOT4_I8 | OCH_DOT4_IU8));
-    else if (!strcmp(capability, "packed_f16")) *out = nvidia || (t->ops & OCH_PK_FMA_F16);
-    else if (!strcmp(capability, "fp8")) *out = t->fp8 != OCH_FP8_NONE && (nvidia || (t->ops & OCH_CVT_FP8));
-    else if (!strcmp(capability, "async_copy")) *out = nvidia;
-    else if (!strcmp(capability, "atomic_f32")) *out = nvidia || (t->ops & OCH_ATOMIC_ADD_F32);
-    else return false;
+    if (!strcmp(capability, "matrix"))
+        *out = t->matrix != OCH_MATRIX_NONE && (t->matrix_waves & wave);
+    else if (!strcmp(capability, "dot4"))
+        *out = nvidia || (t->ops & (OCH_DOT4_I8 | OCH_DOT4_IU8));
+    else if (!strcmp(capability, "packed_f16"))
+        *out = nvidia || (t->ops & OCH_PK_FMA_F16);
+    else if (!strcmp(capability, "fp8"))
+        *out = t->fp8 != OCH_FP8_NONE && (nvidia || (t->ops & OCH_CVT_FP8));
+    else if (!strcmp(capability, "async_copy"))
+        *out = nvidia;
+    else if (!strcmp(capability, "atomic_f32"))
+        *out = nvidia || (t->ops & OCH_ATOMIC_ADD_F32);
+    else
+        return false;
     return true;
 }
 
-static bool args_of(och_kl_spec *s, const och_kl_expr *e, const char *name, int want, const och_kl_expr **args, och_kl_val *v) {
+static bool args_of(och_kl_spec *s, const och_kl_expr *e, const char *name, int want, const och_kl_expr **args,
+                    och_kl_val *v) {
     int n = och_kl_count_args(e->args);
-    if (n != want) return och_kl_error(s->diag, e->pos, "%s takes %d %s, found %d", name, want, want == 1 ? "argument" : "arguments", n);
+    if (n != want)
+        return och_kl_error(s->diag, e->pos, "%s takes %d %s, found %d", name, want,
+                            want == 1 ? "argument" : "arguments", n);
     const och_kl_expr *a = e->args;
     for (int i = 0; i < n; i++, a = a->next) args[i] = a;
     return och_kl_eval_list(s, args, n, v);
@@ -98,7 +135,8 @@ static och_kl_level join_all(const och_kl_val *v, int n) {
     return l;
 }
 
-static bool min_max(och_kl_spec *s, och_kl_pos pos, bool is_max, och_kl_val a, och_kl_val b, const char *name, och_kl_val *out) {
+static bool min_max(och_kl_spec *s, och_kl_pos pos, bool is_max, och_kl_val a, och_kl_val b, const char *name,
+                    och_kl_val *out) {
     char buf[64];
     if (a.kind == OCH_KL_V_INT && b.kind == OCH_KL_V_INT) {
         *out = och_kl_val_int((a.integer > b.integer) == is_max ? a.integer : b.integer);
@@ -107,7 +145,8 @@ static bool min_max(och_kl_spec *s, och_kl_pos pos, bool is_max, och_kl_val a, o
     och_kl_val v[2] = {a, b};
     if (!unify_all(s, pos, v, 2, name)) return false;
     och_kl_base base = v[0].ir->type.base;
-    if (base == OCH_KL_BOOL || och_kl_is_storage(base)) return och_kl_error(s->diag, pos, "%s does not take %s", name, och_kl_val_text(&v[0], buf));
+    if (base == OCH_KL_BOOL || och_kl_is_storage(base))
+        return och_kl_error(s->diag, pos, "%s does not take %s", name, och_kl_val_text(&v[0], buf));
     och_kl_level level = join_all(v, 2);
     och_kl_ir *x, *args[2] = {v[0].ir, v[1].ir};
     int64_t ka, kb;
@@ -115,8 +154,10 @@ static bool min_max(och_kl_spec *s, och_kl_pos pos, bool is_max, och_kl_val a, o
         /* Both stand twice: in variables. */
         args[0] = och_kl_keep(s, pos, "a", args[0], v[0].level);
         args[1] = och_kl_keep(s, pos, "b", args[1], v[1].level);
-        x = och_kl_select(s->code, pos, och_kl_binary(s->code, pos, is_max ? '>' : '<', args[0], args[1]), args[0], args[1]);
-    } else x = och_kl_call(s->code, pos, is_max ? OCH_KL_F_MAX : OCH_KL_F_MIN, args[0]->type, 0, args, 2);
+        x = och_kl_select(s->code, pos, och_kl_binary(s->code, pos, is_max ? '>' : '<', args[0], args[1]), args[0],
+                          args[1]);
+    } else
+        x = och_kl_call(s->code, pos, is_max ? OCH_KL_F_MAX : OCH_KL_F_MIN, args[0]->type, 0, args, 2);
     uint64_t multiple = och_kl_gcd(v[0].multiple, v[1].multiple);
     *out = och_kl_val_ir(x, level);
     if (x && x->kind != OCH_KL_X_INT && och_kl_base_is_int(base)) out->multiple = multiple;
@@ -146,14 +187,19 @@ static bool simple_call(och_kl_spec *s, const och_kl_expr *e, size_t m, och_kl_v
     bool is_float = t.base == OCH_KL_F32 || t.base == OCH_KL_F16;
     switch (simple[m].shape) {
     case F32_1:
-        if (t.base != OCH_KL_F32 || t.lanes != 1) return och_kl_error(s->diag, e->pos, "%s takes f32, found %s", name, och_kl_val_text(&v[0], buf));
+        if (t.base != OCH_KL_F32 || t.lanes != 1)
+            return och_kl_error(s->diag, e->pos, "%s takes f32, found %s", name, och_kl_val_text(&v[0], buf));
         break;
     case FLOATS:
-        if (!is_float) return och_kl_error(s->diag, e->pos, "%s takes f32, f16 and vectors of them, found %s", name, och_kl_val_text(&v[0], buf));
+        if (!is_float)
+            return och_kl_error(s->diag, e->pos, "%s takes f32, f16 and vectors of them, found %s", name,
+                                och_kl_val_text(&v[0], buf));
         break;
     case TEST:
-        if (!is_float || t.lanes != 1) return och_kl_error(s->diag, e->pos, "%s takes f32 or f16, found %s", name, och_kl_val_text(&v[0], buf));
-        if (t.base == OCH_KL_F16) v[0] = och_kl_val_ir(och_kl_convert(s->code, e->pos, scalar(OCH_KL_F32), v[0].ir), level);
+        if (!is_float || t.lanes != 1)
+            return och_kl_error(s->diag, e->pos, "%s takes f32 or f16, found %s", name, och_kl_val_text(&v[0], buf));
+        if (t.base == OCH_KL_F16)
+            v[0] = och_kl_val_ir(och_kl_convert(s->code, e->pos, scalar(OCH_KL_F32), v[0].ir), level);
         t = scalar(OCH_KL_BOOL);
         break;
     case NUMBERS: /* abs */
@@ -182,7 +228,8 @@ static bool fixed_call(och_kl_spec *s, const och_kl_expr *e, size_t m, och_kl_va
         if (!och_kl_to_type(s, args[i]->pos, v[i], fixed_type(fixed[m].args[i]), fixed[m].name, &v[i])) return false;
         x[i] = v[i].ir;
     }
-    *out = och_kl_val_ir(och_kl_call(s->code, e->pos, fixed[m].f, fixed_type(fixed[m].result), 0, x, n), join_all(v, n));
+    *out =
+        och_kl_val_ir(och_kl_call(s->code, e->pos, fixed[m].f, fixed_type(fixed[m].result), 0, x, n), join_all(v, n));
     return out->ir != NULL;
 }
 
@@ -194,7 +241,9 @@ static bool count_bits(och_kl_spec *s, const och_kl_expr *e, och_kl_intrinsic f,
     och_kl_pos pos = e->pos;
     if (!args_of(s, e, name, 1, args, v) || !och_kl_to_value(s, pos, v[0], &v[0])) return false;
     och_kl_base b = v[0].ir->type.base;
-    if (v[0].ir->type.lanes != 1 || (b != OCH_KL_I32 && b != OCH_KL_U32 && b != OCH_KL_I64 && b != OCH_KL_U64)) return och_kl_error(s->diag, pos, "%s takes a 32 or 64 bit integer, found %s", name, och_kl_val_text(&v[0], buf));
+    if (v[0].ir->type.lanes != 1 || (b != OCH_KL_I32 && b != OCH_KL_U32 && b != OCH_KL_I64 && b != OCH_KL_U64))
+        return och_kl_error(s->diag, pos, "%s takes a 32 or 64 bit integer, found %s", name,
+                            och_kl_val_text(&v[0], buf));
     och_kl_type u32 = scalar(OCH_KL_U32), i32 = scalar(OCH_KL_I32);
     och_kl_ir *r;
     if (b == OCH_KL_I32 || b == OCH_KL_U32) {
@@ -202,15 +251,19 @@ static bool count_bits(och_kl_spec *s, const och_kl_expr *e, och_kl_intrinsic f,
         r = och_kl_call(s->code, pos, f, i32, 0, &x, 1);
     } else {
         och_kl_ir *x = och_kl_convert(s->code, pos, scalar(OCH_KL_U64), och_kl_keep(s, pos, "x", v[0].ir, v[0].level));
-        och_kl_ir *hi = och_kl_convert(s->code, pos, u32, och_kl_binary(s->code, pos, OCH_KL_OP_SHR, x, och_kl_int(s->code, pos, scalar(OCH_KL_U64), 32)));
+        och_kl_ir *hi = och_kl_convert(
+            s->code, pos, u32,
+            och_kl_binary(s->code, pos, OCH_KL_OP_SHR, x, och_kl_int(s->code, pos, scalar(OCH_KL_U64), 32)));
         och_kl_ir *lo = och_kl_convert(s->code, pos, u32, x);
         hi = och_kl_keep(s, pos, "hi", hi, v[0].level);
         lo = och_kl_keep(s, pos, "lo", lo, v[0].level);
         if (!hi || !lo) return false;
         och_kl_ir *a = och_kl_call(s->code, pos, f, i32, 0, &hi, 1), *c = och_kl_call(s->code, pos, f, i32, 0, &lo, 1);
-        if (f == OCH_KL_F_POPCOUNT) r = och_kl_binary(s->code, pos, '+', a, c);
+        if (f == OCH_KL_F_POPCOUNT)
+            r = och_kl_binary(s->code, pos, '+', a, c);
         else {
-            och_kl_ir *first = f == OCH_KL_F_CLZ ? hi : lo, *nf = f == OCH_KL_F_CLZ ? a : c, *ns = f == OCH_KL_F_CLZ ? c : a;
+            och_kl_ir *first = f == OCH_KL_F_CLZ ? hi : lo, *nf = f == OCH_KL_F_CLZ ? a : c,
+                      *ns = f == OCH_KL_F_CLZ ? c : a;
             och_kl_ir *zero = och_kl_binary(s->code, pos, OCH_KL_OP_EQ, first, och_kl_u32(s, pos, 0));
             r = och_kl_select(s->code, pos, zero, och_kl_binary(s->code, pos, '+', ns, och_kl_i32(s, pos, 32)), nf);
         }
@@ -230,12 +283,16 @@ static bool bit_field(och_kl_spec *s, const och_kl_expr *e, bool is_signed, och_
         char buf[64];
         if (och_kl_is_number(&v[i])) {
             if (!och_kl_convert_val(s, args[i]->pos, i ? scalar(OCH_KL_U32) : t, v[i], &v[i])) return false;
-        } else if (!och_kl_to_value(s, args[i]->pos, v[i], &v[i])) return false;
+        } else if (!och_kl_to_value(s, args[i]->pos, v[i], &v[i]))
+            return false;
         och_kl_type vt = v[i].ir->type;
-        if (vt.lanes != 1 || (vt.base != OCH_KL_I32 && vt.base != OCH_KL_U32)) return och_kl_error(s->diag, args[i]->pos, "%s takes i32 or u32, found %s", name, och_kl_val_text(&v[i], buf));
+        if (vt.lanes != 1 || (vt.base != OCH_KL_I32 && vt.base != OCH_KL_U32))
+            return och_kl_error(s->diag, args[i]->pos, "%s takes i32 or u32, found %s", name,
+                                och_kl_val_text(&v[i], buf));
         x[i] = och_kl_convert(s->code, args[i]->pos, i ? scalar(OCH_KL_U32) : t, v[i].ir);
     }
-    *out = och_kl_val_ir(och_kl_call(s->code, e->pos, is_signed ? OCH_KL_F_SBFE : OCH_KL_F_BFE, t, 0, x, 3), join_all(v, 3));
+    *out = och_kl_val_ir(och_kl_call(s->code, e->pos, is_signed ? OCH_KL_F_SBFE : OCH_KL_F_BFE, t, 0, x, 3),
+                         join_all(v, 3));
     return out->ir != NULL;
 }
 
@@ -245,7 +302,8 @@ static bool mulhi(och_kl_spec *s, const och_kl_expr *e, och_kl_val *out) {
     char buf[64];
     if (!args_of(s, e, "mulhi", 2, args, v) || !unify_all(s, e->pos, v, 2, "mulhi")) return false;
     och_kl_type t = v[0].ir->type;
-    if (t.lanes != 1 || (t.base != OCH_KL_I32 && t.base != OCH_KL_U32)) return och_kl_error(s->diag, e->pos, "mulhi takes i32 or u32, found %s", och_kl_val_text(&v[0], buf));
+    if (t.lanes != 1 || (t.base != OCH_KL_I32 && t.base != OCH_KL_U32))
+        return och_kl_error(s->diag, e->pos, "mulhi takes i32 or u32, found %s", och_kl_val_text(&v[0], buf));
     och_kl_ir *x[2] = {v[0].ir, v[1].ir};
     *out = och_kl_val_ir(och_kl_call(s->code, e->pos, OCH_KL_F_MULHI, t, 0, x, 2), join_all(v, 2));
     return out->ir != NULL;
@@ -256,12 +314,16 @@ static bool nibbles(och_kl_spec *s, const och_kl_expr *e, bool high, och_kl_val 
     och_kl_val v[1];
     char buf[64];
     if (!args_of(s, e, high ? "nibbles_hi" : "nibbles_lo", 1, args, v)) return false;
-    if (och_kl_is_number(&v[0]) ? !och_kl_to_type(s, e->pos, v[0], scalar(OCH_KL_U32), "nibbles", &v[0]) : !och_kl_to_value(s, e->pos, v[0], &v[0])) return false;
-    if (v[0].ir->type.base != OCH_KL_U32) return och_kl_error(s->diag, e->pos, "nibbles are taken of u32, found %s", och_kl_val_text(&v[0], buf));
+    if (och_kl_is_number(&v[0]) ? !och_kl_to_type(s, e->pos, v[0], scalar(OCH_KL_U32), "nibbles", &v[0])
+                                : !och_kl_to_value(s, e->pos, v[0], &v[0]))
+        return false;
+    if (v[0].ir->type.base != OCH_KL_U32)
+        return och_kl_error(s->diag, e->pos, "nibbles are taken of u32, found %s", och_kl_val_text(&v[0], buf));
     och_kl_type t = v[0].ir->type;
     och_kl_ir *x = v[0].ir;
     if (high) x = och_kl_binary(s->code, e->pos, OCH_KL_OP_SHR, x, och_kl_int(s->code, e->pos, t, 4));
-    *out = och_kl_val_ir(och_kl_binary(s->code, e->pos, '&', x, och_kl_int(s->code, e->pos, t, 0x0f0f0f0f)), v[0].level);
+    *out =
+        och_kl_val_ir(och_kl_binary(s->code, e->pos, '&', x, och_kl_int(s->code, e->pos, t, 0x0f0f0f0f)), v[0].level);
     return out->ir != NULL;
 }
 
@@ -273,13 +335,17 @@ static bool sizes(och_kl_spec *s, const och_kl_expr *e, bool round_up, och_kl_va
     if (!args_of(s, e, name, 2, args, v)) return false;
     if (v[0].kind == OCH_KL_V_INT && v[1].kind == OCH_KL_V_INT) {
         int64_t a = v[0].integer, b = v[1].integer;
-        if (b < 1 || a < 0) return och_kl_error(s->diag, e->pos, "%s(%lld, %lld): expected a number from 0 on and a divisor from 1 on", name, (long long)a, (long long)b);
+        if (b < 1 || a < 0)
+            return och_kl_error(s->diag, e->pos, "%s(%lld, %lld): expected a number from 0 on and a divisor from 1 on",
+                                name, (long long)a, (long long)b);
         int64_t q = a / b + (a % b != 0);
         *out = och_kl_val_int(round_up ? q * b : q);
         return true;
     }
     v[1] = och_kl_keep_val(s, e->pos, "d", v[1]);
-    if (!och_kl_binary_val(s, e->pos, '-', v[1], one, &t) || !och_kl_binary_val(s, e->pos, '+', v[0], t, &t) || !och_kl_binary_val(s, e->pos, '/', t, v[1], out)) return false;
+    if (!och_kl_binary_val(s, e->pos, '-', v[1], one, &t) || !och_kl_binary_val(s, e->pos, '+', v[0], t, &t) ||
+        !och_kl_binary_val(s, e->pos, '/', t, v[1], out))
+        return false;
     if (!round_up) return true;
     return och_kl_binary_val(s, e->pos, '*', *out, v[1], out);
 }
@@ -287,7 +353,8 @@ static bool sizes(och_kl_spec *s, const och_kl_expr *e, bool round_up, och_kl_va
 static bool assertion(och_kl_spec *s, const och_kl_expr *e, och_kl_val *out) {
     bool holds;
     const och_kl_expr *text = e->args ? e->args->next : NULL;
-    if (och_kl_count_args(e->args) != 2 || text->kind != OCH_KL_E_STRING) return och_kl_error(s->diag, e->pos, "assert takes a condition and a text");
+    if (och_kl_count_args(e->args) != 2 || text->kind != OCH_KL_E_STRING)
+        return och_kl_error(s->diag, e->pos, "assert takes a condition and a text");
     *out = (och_kl_val){.kind = OCH_KL_V_VOID};
     if (!och_kl_eval_const_bool(s, e->args, "what is asserted", &holds)) return false;
     return holds || och_kl_error(s->diag, e->pos, "%s", text->u.name);
@@ -302,7 +369,8 @@ bool och_kl_builtin(och_kl_spec *s, const och_kl_expr *e, const char *name, bool
     if (!strcmp(name, "clamp")) {
         const och_kl_expr *args[3];
         och_kl_val v[3], low;
-        return args_of(s, e, name, 3, args, v) && min_max(s, e->pos, true, v[0], v[1], name, &low) && min_max(s, e->pos, false, low, v[2], name, out);
+        return args_of(s, e, name, 3, args, v) && min_max(s, e->pos, true, v[0], v[1], name, &low) &&
+               min_max(s, e->pos, false, low, v[2], name, out);
     }
     if (!strcmp(name, "mulhi")) return mulhi(s, e, out);
     if (!strcmp(name, "clz")) return count_bits(s, e, OCH_KL_F_CLZ, name, out);
@@ -317,8 +385,10 @@ bool och_kl_builtin(och_kl_spec *s, const och_kl_expr *e, const char *name, bool
     if (!strcmp(name, "assert")) return assertion(s, e, out);
     if (!strcmp(name, "has")) {
         bool has;
-        if (och_kl_count_args(e->args) != 1 || e->args->kind != OCH_KL_E_NAME || !och_kl_has(&s->profile, e->args->u.name, &has))
-            return och_kl_error(s->diag, e->pos, "has takes one of matrix, dot4, packed_f16, fp8, async_copy, atomic_f32");
+        if (och_kl_count_args(e->args) != 1 || e->args->kind != OCH_KL_E_NAME ||
+            !och_kl_has(&s->profile, e->args->u.name, &has))
+            return och_kl_error(s->diag, e->pos,
+                                "has takes one of matrix, dot4, packed_f16, fp8, async_copy, atomic_f32");
         *out = och_kl_val_bool(s, e->pos, has);
         return out->ir != NULL;
     }

@@ -5,7 +5,9 @@
 
 #define MAX_PLANES 16
 
-static och_kl_type scalar(och_kl_base b) { return och_kl_type_of(b, 1); }
+static och_kl_type scalar(och_kl_base b) {
+    return och_kl_type_of(b, 1);
+}
 
 static bool const_of(och_kl_spec *s, const och_kl_decl *d, const och_kl_expr *e, const char *what, int64_t *out) {
     och_kl_binding_node *scope = s->scope;
@@ -16,7 +18,8 @@ static bool const_of(och_kl_spec *s, const och_kl_decl *d, const och_kl_expr *e,
     s->scope = scope;
     s->constants_only = only;
     if (!ok) return false;
-    if (*out < 1 || *out > 65536) return och_kl_error(s->diag, e->pos, "%s of %s must be 1 to 65536, found %lld", what, d->name, (long long)*out);
+    if (*out < 1 || *out > 65536)
+        return och_kl_error(s->diag, e->pos, "%s of %s must be 1 to 65536, found %lld", what, d->name, (long long)*out);
     return true;
 }
 
@@ -25,7 +28,9 @@ bool och_kl_format_facts(och_kl_spec *s, const och_kl_decl *d, int64_t *out_unit
     if (!const_of(s, d, d->unit, "the unit", out_unit)) return false;
     *out_block = *out_unit;
     if (d->block && !const_of(s, d, d->block, "the block", out_block)) return false;
-    if (*out_block % *out_unit) return och_kl_error(s->diag, d->block->pos, "a block of %s, %lld, is no whole number of units of %lld", d->name, (long long)*out_block, (long long)*out_unit);
+    if (*out_block % *out_unit)
+        return och_kl_error(s->diag, d->block->pos, "a block of %s, %lld, is no whole number of units of %lld", d->name,
+                            (long long)*out_block, (long long)*out_unit);
     return true;
 }
 
@@ -44,15 +49,20 @@ bool och_kl_format_field(och_kl_spec *s, och_kl_pos pos, const och_kl_decl *d, c
         return true;
     }
     for (const och_kl_decl *f = d->fns; f; f = f->next)
-        if (!strcmp(f->name, name)) return och_kl_error(s->diag, pos, "%s.%s is a function: it is called", d->name, name);
-    return och_kl_error(s->diag, pos, "%s has no \"%s\": there are unit, block%s", d->name, name, d->kind == OCH_KL_D_FORMAT ? ", act and its functions" : "");
+        if (!strcmp(f->name, name))
+            return och_kl_error(s->diag, pos, "%s.%s is a function: it is called", d->name, name);
+    return och_kl_error(s->diag, pos, "%s has no \"%s\": there are unit, block%s", d->name, name,
+                        d->kind == OCH_KL_D_FORMAT ? ", act and its functions" : "");
 }
 
 /* Elements and bytes of a plane's entry. */
-static bool plane_facts(och_kl_spec *s, const och_kl_plane_ast *p, och_kl_base *out_base, int *out_lanes, uint32_t *out_bytes) {
-    if (!och_kl_base_find(p->elem, out_base) || *out_base == OCH_KL_BOOL) return och_kl_error(s->diag, p->pos, "\"%s\" is no storage type", p->elem);
+static bool plane_facts(och_kl_spec *s, const och_kl_plane_ast *p, och_kl_base *out_base, int *out_lanes,
+                        uint32_t *out_bytes) {
+    if (!och_kl_base_find(p->elem, out_base) || *out_base == OCH_KL_BOOL)
+        return och_kl_error(s->diag, p->pos, "\"%s\" is no storage type", p->elem);
     int n = p->count ? (int)p->count : 1;
-    if (n != 1 && n != 2 && n != 4 && n != 8 && n != 16 && n != 32) return och_kl_error(s->diag, p->pos, "a plane holds 1, 2, 4, 8, 16 or 32 elements an entry, found %d", n);
+    if (n != 1 && n != 2 && n != 4 && n != 8 && n != 16 && n != 32)
+        return och_kl_error(s->diag, p->pos, "a plane holds 1, 2, 4, 8, 16 or 32 elements an entry, found %d", n);
     *out_lanes = n;
     *out_bytes = och_kl_base_bytes(*out_base) * (uint32_t)n;
     return true;
@@ -82,9 +92,14 @@ bool och_kl_format_planes(och_kl_spec *s, och_kl_buffer *b) {
         if (!p->next) break;
         int64_t span = p->per_block ? block : unit;
         och_kl_ir *entries = k;
-        if (span > 1) entries = och_kl_binary(s->code, pos, '/', och_kl_binary(s->code, pos, '+', k, och_kl_u32(s, pos, span - 1)), och_kl_u32(s, pos, span));
+        if (span > 1)
+            entries =
+                och_kl_binary(s->code, pos, '/', och_kl_binary(s->code, pos, '+', k, och_kl_u32(s, pos, span - 1)),
+                              och_kl_u32(s, pos, span));
         och_kl_ir *size = och_kl_binary(s->code, pos, '*', entries, och_kl_u32(s, pos, bytes));
-        if (bytes % 16) size = och_kl_binary(s->code, pos, '&', och_kl_binary(s->code, pos, '+', size, och_kl_u32(s, pos, 15)), och_kl_u32(s, pos, ~15u));
+        if (bytes % 16)
+            size = och_kl_binary(s->code, pos, '&', och_kl_binary(s->code, pos, '+', size, och_kl_u32(s, pos, 15)),
+                                 och_kl_u32(s, pos, ~15u));
         at = och_kl_binary(s->code, pos, '+', at, size);
         if (!at) ok = false;
     }
@@ -93,8 +108,8 @@ bool och_kl_format_planes(och_kl_spec *s, och_kl_buffer *b) {
     return ok && !s->code->failed;
 }
 
-och_kl_bundle *och_kl_bundle_new(och_kl_spec *s, och_kl_pos pos, och_kl_buffer *b, och_kl_ir *row, och_kl_ir *unit, och_kl_level level,
-                                 bool streamed) {
+och_kl_bundle *och_kl_bundle_new(och_kl_spec *s, och_kl_pos pos, och_kl_buffer *b, och_kl_ir *row, och_kl_ir *unit,
+                                 och_kl_level level, bool streamed) {
     och_kl_bundle *u = och_kl_alloc(s, 1, sizeof *u);
     if (!u || !row || !unit) return NULL;
     u->buf = b;
@@ -114,7 +129,8 @@ och_kl_bundle *och_kl_bundle_new(och_kl_spec *s, och_kl_pos pos, och_kl_buffer *
 
 bool och_kl_unit_of(och_kl_spec *s, const och_kl_expr *e, const och_kl_val *row, bool streamed, och_kl_val *out) {
     och_kl_val i;
-    if (row->buf->kind == OCH_KL_A_BUFFER) return och_kl_error(s->diag, e->pos, "%s has no units: it is a plain buffer", row->buf->ast->name);
+    if (row->buf->kind == OCH_KL_A_BUFFER)
+        return och_kl_error(s->diag, e->pos, "%s has no units: it is a plain buffer", row->buf->ast->name);
     if (och_kl_count_args(e->args) != 1) return och_kl_error(s->diag, e->pos, "unit takes the unit's number");
     if (!och_kl_eval(s, e->args, &i) || !och_kl_to_index(s, e->args->pos, i, &i)) return false;
     if (!row->buf->in) return och_kl_error(s->diag, e->pos, "%s is `out`: it is not read", row->buf->ast->name);
@@ -127,8 +143,8 @@ bool och_kl_unit_of(och_kl_spec *s, const och_kl_expr *e, const och_kl_val *row,
 }
 
 /* Where entry u of a plane is, in bytes. */
-static och_kl_ir *entry(och_kl_spec *s, och_kl_pos pos, och_kl_buffer *b, int plane, const och_kl_plane_ast *p, och_kl_ir *row,
-                        och_kl_ir *u, uint32_t bytes) {
+static och_kl_ir *entry(och_kl_spec *s, och_kl_pos pos, och_kl_buffer *b, int plane, const och_kl_plane_ast *p,
+                        och_kl_ir *row, och_kl_ir *u, uint32_t bytes) {
     int64_t unit = 1, block = 1;
     if (!och_kl_format_facts(s, b->format, &unit, &block)) return NULL;
     if (p->per_block && block != unit) u = och_kl_binary(s->code, pos, '/', u, och_kl_u32(s, pos, block / unit));
@@ -163,7 +179,12 @@ bool och_kl_unit_field(och_kl_spec *s, och_kl_pos pos, const och_kl_val *v, cons
         if (!plane_facts(s, p, &base, &lanes, &bytes)) return false;
         och_kl_level level = b->var->read_only ? u->level : OCH_KL_L_LANE;
         if (!u->loaded[n]) {
-            och_kl_mem m = {.base = b->var, .elem = base, .lanes = (uint8_t)lanes, .align_bytes = entry_align(bytes), .streamed = u->streamed, .bytes = true};
+            och_kl_mem m = {.base = b->var,
+                            .elem = base,
+                            .lanes = (uint8_t)lanes,
+                            .align_bytes = entry_align(bytes),
+                            .streamed = u->streamed,
+                            .bytes = true};
             m.index = entry(s, u->pos, b, n, p, u->row, u->index, bytes);
             if (!m.index) return false;
             m.index->uniformity = och_kl_level_uniformity(u->level);
@@ -182,14 +203,17 @@ bool och_kl_unit_field(och_kl_spec *s, och_kl_pos pos, const och_kl_val *v, cons
                 d = och_kl_loose(s, OCH_KL_I_ASSIGN, u->pos);
                 if (!d) return false;
                 d->var = var;
-            } else var->fixed = true;
+            } else
+                var->fixed = true;
             d->value = x;
             och_kl_insert_after(u->list, u->anchor, d);
             u->anchor = d;
             u->loaded[n] = och_kl_use(s->code, u->pos, var);
         }
         och_kl_ir *x = u->loaded[n] ? och_kl_use(s->code, pos, u->loaded[n]->var) : NULL;
-        och_kl_base as = base == OCH_KL_F16 ? OCH_KL_F32 : och_kl_arithmetic(base); /* scales and the like are computed with in f32 */
+        och_kl_base as = base == OCH_KL_F16
+                             ? OCH_KL_F32
+                             : och_kl_arithmetic(base); /* scales and the like are computed with in f32 */
         *out = och_kl_val_ir(och_kl_convert(s->code, pos, och_kl_type_of(as, lanes), x), level);
         return out->ir != NULL;
     }
@@ -198,7 +222,9 @@ bool och_kl_unit_field(och_kl_spec *s, och_kl_pos pos, const och_kl_val *v, cons
     for (const och_kl_plane_ast *p = b->format->planes; p; p = p->next) och_kl_guess_offer(&g, p->name);
     och_kl_guess_offer(&g, "index");
     const char *best = och_kl_guess_best(&g);
-    if (best) return och_kl_error(s->diag, pos, "a unit of %s has no \"%s\": did you mean \"%s\"?", b->format->name, name, best);
+    if (best)
+        return och_kl_error(s->diag, pos, "a unit of %s has no \"%s\": did you mean \"%s\"?", b->format->name, name,
+                            best);
     return och_kl_error(s->diag, pos, "a unit of %s has no \"%s\"", b->format->name, name);
 }
 
@@ -207,11 +233,13 @@ bool och_kl_put(och_kl_spec *s, const och_kl_expr *e, const och_kl_val *row) {
     const och_kl_expr *args[MAX_PLANES + 1];
     och_kl_val v[MAX_PLANES + 1], i;
     int n = 0;
-    if (b->kind == OCH_KL_A_BUFFER) return och_kl_error(s->diag, e->pos, "%s has no units: it is a plain buffer", b->ast->name);
+    if (b->kind == OCH_KL_A_BUFFER)
+        return och_kl_error(s->diag, e->pos, "%s has no units: it is a plain buffer", b->ast->name);
     if (!b->out) return och_kl_error(s->diag, e->pos, "%s is `in`: it is not written", b->ast->name);
     for (const och_kl_expr *a = e->args; a; a = a->next) {
         if (n > MAX_PLANES) return och_kl_error(s->diag, a->pos, "more arguments than planes");
-        if (n && !a->arg_name) return och_kl_error(s->diag, a->pos, "put takes the unit's number, then PLANE: value for each plane");
+        if (n && !a->arg_name)
+            return och_kl_error(s->diag, a->pos, "put takes the unit's number, then PLANE: value for each plane");
         args[n++] = a;
     }
     if (!n || args[0]->arg_name) return och_kl_error(s->diag, e->pos, "put takes the unit's number first");
@@ -224,21 +252,27 @@ bool och_kl_put(och_kl_spec *s, const och_kl_expr *e, const och_kl_val *row) {
     for (const och_kl_plane_ast *p = b->format->planes; p; p = p->next, plane++) {
         int at = 1;
         while (at < n && strcmp(args[at]->arg_name, p->name)) at++;
-        if (at == n) return och_kl_error(s->diag, e->pos, "put gives no %s: every plane of %s is written", p->name, b->format->name);
+        if (at == n)
+            return och_kl_error(s->diag, e->pos, "put gives no %s: every plane of %s is written", p->name,
+                                b->format->name);
         if (given[at]) return och_kl_error(s->diag, args[at]->pos, "%s is given twice", p->name);
         given[at] = true;
         och_kl_base base;
         int lanes;
         uint32_t bytes;
         och_kl_val w;
-        if (!plane_facts(s, p, &base, &lanes, &bytes) || !och_kl_to_stored(s, args[at]->pos, v[at], base, lanes, &w)) return false;
-        och_kl_mem m = {.base = b->var, .elem = base, .lanes = (uint8_t)lanes, .align_bytes = entry_align(bytes), .bytes = true};
+        if (!plane_facts(s, p, &base, &lanes, &bytes) || !och_kl_to_stored(s, args[at]->pos, v[at], base, lanes, &w))
+            return false;
+        och_kl_mem m = {
+            .base = b->var, .elem = base, .lanes = (uint8_t)lanes, .align_bytes = entry_align(bytes), .bytes = true};
         m.index = entry(s, e->pos, b, plane, p, base_row, u, bytes);
         if (!m.index) return false;
         och_kl_emit_store(s, e->pos, &m, w.ir);
     }
     for (int at = 1; at < n; at++)
-        if (!given[at]) return och_kl_error(s->diag, args[at]->pos, "%s has no plane \"%s\", or it is given twice", b->format->name, args[at]->arg_name);
+        if (!given[at])
+            return och_kl_error(s->diag, args[at]->pos, "%s has no plane \"%s\", or it is given twice", b->format->name,
+                                args[at]->arg_name);
     b->written = true;
     return !s->code->failed;
 }

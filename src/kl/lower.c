@@ -3,7 +3,9 @@
 
 #include <string.h>
 
-och_kl_level och_kl_control(const och_kl_spec *s) { return och_kl_join(s->control, s->skipped); }
+och_kl_level och_kl_control(const och_kl_spec *s) {
+    return och_kl_join(s->control, s->skipped);
+}
 
 och_kl_ins *och_kl_loose(och_kl_spec *s, och_kl_ins_kind kind, och_kl_pos pos) {
     och_kl_list none = {0};
@@ -22,8 +24,10 @@ void och_kl_insert_after(och_kl_list *l, och_kl_ins *after, och_kl_ins *x) {
 }
 
 bool och_kl_is_simple(const och_kl_ir *x) {
-    return x->kind == OCH_KL_X_INT || x->kind == OCH_KL_X_REAL || (x->kind == OCH_KL_X_VAR && x->var->fixed && !x->var->n_dims) ||
-           ((x->kind == OCH_KL_X_ELEM || (x->kind == OCH_KL_X_BUILD && x->n_args == 1)) && och_kl_is_simple(x->args[0]));
+    return x->kind == OCH_KL_X_INT || x->kind == OCH_KL_X_REAL ||
+           (x->kind == OCH_KL_X_VAR && x->var->fixed && !x->var->n_dims) ||
+           ((x->kind == OCH_KL_X_ELEM || (x->kind == OCH_KL_X_BUILD && x->n_args == 1)) &&
+            och_kl_is_simple(x->args[0]));
 }
 
 bool och_kl_is_stable(const och_kl_ir *x) {
@@ -71,7 +75,8 @@ och_kl_val och_kl_keep_val(och_kl_spec *s, och_kl_pos pos, const char *name, och
         w.ir2 = och_kl_keep(s, pos, name, v.ir2, v.level);
         if (!w.ir || !w.ir2) w.kind = OCH_KL_V_BAD;
         return w;
-    default: return v;
+    default:
+        return v;
     }
 }
 
@@ -86,7 +91,9 @@ void och_kl_barrier(och_kl_spec *s, och_kl_pos pos) {
     s->scratch_dirty[0] = s->scratch_dirty[1] = false;
 }
 
-void och_kl_scratch_unknown(och_kl_spec *s) { s->scratch_dirty[0] = s->scratch_dirty[1] = true; }
+void och_kl_scratch_unknown(och_kl_spec *s) {
+    s->scratch_dirty[0] = s->scratch_dirty[1] = true;
+}
 
 static bool need(och_kl_spec *s, och_kl_pos pos, const char *what, och_kl_level most, const char *where) {
     if (!s->in_kernel) return och_kl_error(s->diag, pos, "%s is for a kernel's body", what);
@@ -99,13 +106,19 @@ static bool need(och_kl_spec *s, och_kl_pos pos, const char *what, och_kl_level 
 
 bool och_kl_need_group(och_kl_spec *s, och_kl_pos pos, const char *what) {
     och_kl_level most = s->sig->waves == 1 ? OCH_KL_L_WAVE : OCH_KL_L_GROUP;
-    return need(s, pos, what, most, "the whole workgroup must come here together: conditions, loop bounds, breaks and returns around it must be uniform in the workgroup");
+    return need(s, pos, what, most,
+                "the whole workgroup must come here together: conditions, loop bounds, breaks and returns around it "
+                "must be uniform in the workgroup");
 }
 bool och_kl_need_wave(och_kl_spec *s, och_kl_pos pos, const char *what) {
-    return need(s, pos, what, OCH_KL_L_WAVE, "a whole wave must come here together: conditions, loop bounds and breaks around it must be wave-uniform");
+    return need(
+        s, pos, what, OCH_KL_L_WAVE,
+        "a whole wave must come here together: conditions, loop bounds and breaks around it must be wave-uniform");
 }
 bool och_kl_need_cluster(och_kl_spec *s, och_kl_pos pos, const char *what, int lanes) {
-    return need(s, pos, what, och_kl_cluster_level(lanes), "a whole cluster must come here together: conditions and loop bounds around it must be the same in its lanes");
+    return need(
+        s, pos, what, och_kl_cluster_level(lanes),
+        "a whole cluster must come here together: conditions and loop bounds around it must be the same in its lanes");
 }
 
 och_kl_ir *och_kl_thread_id(och_kl_spec *s, och_kl_pos pos) {

@@ -1,17 +1,22 @@
 /* Memory: elements, rows and wide pieces of buffers; arrays in LDS; atomics.
  *
- * Buffers are addressed in bytes: a row by 64 bits, within a row by 32, unsigned, so that a row's address stays in scalar
- * registers beside a lane's 32-bit offset. A buffer of one dimension has no rows: 64 bits. */
+ * Buffers are addressed in bytes: a row by 64 bits, within a row by 32, unsigned, so that a row's address stays in
+ * scalar registers beside a lane's 32-bit offset. A buffer of one dimension has no rows: 64 bits. */
 #include "kl/spec.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static och_kl_type scalar(och_kl_base b) { return och_kl_type_of(b, 1); }
+static och_kl_type scalar(och_kl_base b) {
+    return och_kl_type_of(b, 1);
+}
 
-static och_kl_ir *to_i64(och_kl_spec *s, och_kl_pos pos, och_kl_ir *x) { return x ? och_kl_convert(s->code, pos, scalar(OCH_KL_I64), x) : NULL; }
+static och_kl_ir *to_i64(och_kl_spec *s, och_kl_pos pos, och_kl_ir *x) {
+    return x ? och_kl_convert(s->code, pos, scalar(OCH_KL_I64), x) : NULL;
+}
 
-och_kl_ir *och_kl_row_offset(och_kl_spec *s, och_kl_pos pos, och_kl_buffer *b, och_kl_ir *const *index, int n, bool clamped) {
+och_kl_ir *och_kl_row_offset(och_kl_spec *s, och_kl_pos pos, och_kl_buffer *b, och_kl_ir *const *index, int n,
+                             bool clamped) {
     och_kl_ir *sum = NULL;
     for (int i = 0; i < n; i++) {
         och_kl_ir *at = to_i64(s, pos, index[i]);
@@ -25,15 +30,18 @@ och_kl_ir *och_kl_row_offset(och_kl_spec *s, och_kl_pos pos, och_kl_buffer *b, o
         och_kl_ir *part = och_kl_binary(s->code, pos, '*', at, b->strides[i]);
         sum = i ? och_kl_binary(s->code, pos, '+', sum, part) : part;
     }
-    if (b->kind == OCH_KL_A_BUFFER) sum = och_kl_binary(s->code, pos, '*', sum, och_kl_i64(s, pos, och_kl_base_bytes(b->elem)));
+    if (b->kind == OCH_KL_A_BUFFER)
+        sum = och_kl_binary(s->code, pos, '*', sum, och_kl_i64(s, pos, och_kl_base_bytes(b->elem)));
     return sum;
 }
 
-static uint32_t wide_align(uint32_t bytes) { return bytes > 16 ? 16 : bytes; }
+static uint32_t wide_align(uint32_t bytes) {
+    return bytes > 16 ? 16 : bytes;
+}
 
 /* The piece number j of `lanes` elements in what begins at byte `row` (NULL: a buffer of one dimension). */
-static bool global_place(och_kl_spec *s, och_kl_pos pos, och_kl_buffer *b, och_kl_ir *row, och_kl_level level, const och_kl_val *j,
-                         int lanes, och_kl_place *out) {
+static bool global_place(och_kl_spec *s, och_kl_pos pos, och_kl_buffer *b, och_kl_ir *row, och_kl_level level,
+                         const och_kl_val *j, int lanes, och_kl_place *out) {
     uint32_t bytes = och_kl_base_bytes(b->elem) * (uint32_t)lanes;
     och_kl_ir *index;
     if (row) {
@@ -48,8 +56,14 @@ static bool global_place(och_kl_spec *s, och_kl_pos pos, och_kl_buffer *b, och_k
     if (!index) return false;
     uint32_t align = wide_align(bytes);
     if (b->arg->align_bytes < align) b->arg->align_bytes = align;
-    *out = (och_kl_place){.mem = {.base = b->var, .elem = b->elem, .lanes = (uint8_t)lanes, .align_bytes = align, .bytes = true, .index = index},
-                          .level = och_kl_join(level, j->level), .buf = b};
+    *out = (och_kl_place){.mem = {.base = b->var,
+                                  .elem = b->elem,
+                                  .lanes = (uint8_t)lanes,
+                                  .align_bytes = align,
+                                  .bytes = true,
+                                  .index = index},
+                          .level = och_kl_join(level, j->level),
+                          .buf = b};
     index->uniformity = index->kind == OCH_KL_X_INT ? OCH_KL_U_CONST : och_kl_level_uniformity(out->level);
     return true;
 }
@@ -59,12 +73,14 @@ static bool check_width(och_kl_spec *s, och_kl_pos pos, och_kl_buffer *b, int la
     int last = b->rank - 1;
     if (b->multiples[last] % (uint64_t)lanes == 0) return true;
     const char *size = b->arg->dims[last].text;
-    och_kl_error(s->diag, pos, "%d elements at once: rows of %s must be known to be a multiple of %d long", lanes, b->ast->name, lanes);
+    och_kl_error(s->diag, pos, "%d elements at once: rows of %s must be known to be a multiple of %d long", lanes,
+                 b->ast->name, lanes);
     och_kl_note(s->diag, pos, "require %s %% %d == 0", size, lanes);
     return false;
 }
 
-static bool lds_place(och_kl_spec *s, och_kl_pos pos, const och_kl_val *v, const och_kl_val *j, int lanes, och_kl_place *out) {
+static bool lds_place(och_kl_spec *s, och_kl_pos pos, const och_kl_val *v, const och_kl_val *j, int lanes,
+                      och_kl_place *out) {
     och_kl_lds *l = v->lds;
     och_kl_ir *at = och_kl_convert(s->code, pos, scalar(OCH_KL_I32), j->ir);
     if (lanes > 1) at = och_kl_binary(s->code, pos, '*', at, och_kl_i32(s, pos, lanes));
@@ -73,8 +89,9 @@ static bool lds_place(och_kl_spec *s, och_kl_pos pos, const och_kl_val *v, const
     uint32_t bytes = och_kl_base_bytes(l->elem), align = wide_align(bytes * (uint32_t)lanes);
     uint32_t row = (l->dims[l->rank - 1] + l->pad) * bytes;
     while (l->rank > 1 && row % align) align /= 2;
-    *out = (och_kl_place){.mem = {.base = l->var, .elem = l->elem, .lanes = (uint8_t)lanes, .align_bytes = align, .index = at},
-                          .level = och_kl_join(v->level, j->level)};
+    *out = (och_kl_place){
+        .mem = {.base = l->var, .elem = l->elem, .lanes = (uint8_t)lanes, .align_bytes = align, .index = at},
+        .level = och_kl_join(v->level, j->level)};
     return true;
 }
 
@@ -97,7 +114,8 @@ static bool lds_step(och_kl_spec *s, och_kl_pos pos, const och_kl_val *v, const 
 
 static bool not_negative(och_kl_spec *s, och_kl_pos pos, const och_kl_val *i) {
     int64_t k;
-    return !och_kl_const_int(i, &k) || k >= 0 || och_kl_error(s->diag, pos, "an index is not negative, found %lld", (long long)k);
+    return !och_kl_const_int(i, &k) || k >= 0 ||
+           och_kl_error(s->diag, pos, "an index is not negative, found %lld", (long long)k);
 }
 
 /* The indices of an E_INDEX, as indices. */
@@ -112,12 +130,14 @@ static bool eval_indices(och_kl_spec *s, const och_kl_expr *e, och_kl_val *base,
     if (!och_kl_eval_list(s, all, n, v)) return false;
     *base = v[0];
     for (int i = 1; i < n; i++)
-        if (!och_kl_to_index(s, all[i]->pos, v[i], &idx[i - 1]) || !not_negative(s, all[i]->pos, &idx[i - 1])) return false;
+        if (!och_kl_to_index(s, all[i]->pos, v[i], &idx[i - 1]) || !not_negative(s, all[i]->pos, &idx[i - 1]))
+            return false;
     *out_n = n - 1;
     return true;
 }
 
-static bool index_reg(och_kl_spec *s, const och_kl_expr *e, och_kl_val base, const och_kl_val *idx, int n, och_kl_val *out) {
+static bool index_reg(och_kl_spec *s, const och_kl_expr *e, och_kl_val base, const och_kl_val *idx, int n,
+                      och_kl_val *out) {
     const och_kl_var *v = base.slot->var;
     const och_kl_expr *a = e->args;
     for (int i = 0; i < n; i++, a = a->next) {
@@ -129,13 +149,17 @@ static bool index_reg(och_kl_spec *s, const och_kl_expr *e, och_kl_val base, con
         }
         if (base.n_at == v->n_dims) {
             och_kl_val whole;
-            if (i != n - 1 || v->type.lanes == 1) return och_kl_error(s->diag, a->pos, "%s has %d %s", v->name, v->n_dims, v->n_dims == 1 ? "dimension" : "dimensions");
-            if (k < 0 || k >= v->type.lanes) return och_kl_error(s->diag, a->pos, "element %lld of a vector of %d", (long long)k, v->type.lanes);
+            if (i != n - 1 || v->type.lanes == 1)
+                return och_kl_error(s->diag, a->pos, "%s has %d %s", v->name, v->n_dims,
+                                    v->n_dims == 1 ? "dimension" : "dimensions");
+            if (k < 0 || k >= v->type.lanes)
+                return och_kl_error(s->diag, a->pos, "element %lld of a vector of %d", (long long)k, v->type.lanes);
             if (!och_kl_to_value(s, e->pos, base, &whole)) return false;
             *out = och_kl_val_ir(och_kl_elem(s->code, e->pos, whole.ir, (int)k), whole.level);
             return out->ir != NULL;
         }
-        if (k < 0 || k >= (int64_t)v->dims[base.n_at]) return och_kl_error(s->diag, a->pos, "index %lld of an extent of %u", (long long)k, v->dims[base.n_at]);
+        if (k < 0 || k >= (int64_t)v->dims[base.n_at])
+            return och_kl_error(s->diag, a->pos, "index %lld of an extent of %u", (long long)k, v->dims[base.n_at]);
         base.at[base.n_at++] = (uint32_t)k;
     }
     *out = base;
@@ -143,28 +167,37 @@ static bool index_reg(och_kl_spec *s, const och_kl_expr *e, och_kl_val base, con
 }
 
 /* A place of a buffer, row or LDS array; *out_part: fewer indices than the LDS array has. */
-static bool place_from(och_kl_spec *s, const och_kl_expr *e, const och_kl_val *base, const och_kl_val *idx, int n, och_kl_place *out,
-                       bool *out_part, och_kl_val *out_val) {
+static bool place_from(och_kl_spec *s, const och_kl_expr *e, const och_kl_val *base, const och_kl_val *idx, int n,
+                       och_kl_place *out, bool *out_part, och_kl_val *out_val) {
     *out_part = false;
     if (base->kind == OCH_KL_V_LDS) {
         och_kl_val v = *base;
-        if (v.n_at + n > v.lds->rank) return och_kl_error(s->diag, e->pos, "%s has %d %s", v.lds->var->name, v.lds->rank, v.lds->rank == 1 ? "dimension" : "dimensions");
+        if (v.n_at + n > v.lds->rank)
+            return och_kl_error(s->diag, e->pos, "%s has %d %s", v.lds->var->name, v.lds->rank,
+                                v.lds->rank == 1 ? "dimension" : "dimensions");
         for (int i = 0; i < n; i++)
             if (!lds_step(s, e->pos, &v, &idx[i], &v)) return false;
         *out_val = v;
         *out_part = v.n_at < v.lds->rank;
         if (*out_part) return true;
-        *out = (och_kl_place){.mem = {.base = v.lds->var, .elem = v.lds->elem, .lanes = 1, .align_bytes = och_kl_base_bytes(v.lds->elem), .index = v.ir},
+        *out = (och_kl_place){.mem = {.base = v.lds->var,
+                                      .elem = v.lds->elem,
+                                      .lanes = 1,
+                                      .align_bytes = och_kl_base_bytes(v.lds->elem),
+                                      .index = v.ir},
                               .level = v.level};
         return true;
     }
     och_kl_buffer *b = base->buf;
-    if (b->kind != OCH_KL_A_BUFFER) return och_kl_error(s->diag, e->pos, "%s has no elements to index: .row(i).unit(u) reads it", b->ast->name);
+    if (b->kind != OCH_KL_A_BUFFER)
+        return och_kl_error(s->diag, e->pos, "%s has no elements to index: .row(i).unit(u) reads it", b->ast->name);
     if (base->kind == OCH_KL_V_ROW) {
         if (n != 1) return och_kl_error(s->diag, e->pos, "a row takes one index, found %d", n);
         return global_place(s, e->pos, b, base->ir, base->level, &idx[0], 1, out);
     }
-    if (n != b->rank) return och_kl_error(s->diag, e->pos, "%s has %d %s, found %d %s", b->ast->name, b->rank, b->rank == 1 ? "dimension" : "dimensions", n, n == 1 ? "index" : "indices");
+    if (n != b->rank)
+        return och_kl_error(s->diag, e->pos, "%s has %d %s, found %d %s", b->ast->name, b->rank,
+                            b->rank == 1 ? "dimension" : "dimensions", n, n == 1 ? "index" : "indices");
     och_kl_ir *row = NULL, *at[2];
     och_kl_level level = OCH_KL_L_GROUP;
     for (int i = 0; i < n - 1; i++) {
@@ -238,24 +271,34 @@ bool och_kl_index(och_kl_spec *s, const och_kl_expr *e, och_kl_val *out) {
     int n;
     if (!eval_indices(s, e, &base, idx, &n)) return false;
     switch (base.kind) {
-    case OCH_KL_V_REG: return index_reg(s, e, base, idx, n, out);
+    case OCH_KL_V_REG:
+        return index_reg(s, e, base, idx, n, out);
     case OCH_KL_V_IR: {
         int64_t k;
-        if (base.ir->type.lanes == 1) return och_kl_error(s->diag, e->pos, "%s has no elements", och_kl_val_text(&base, buf));
-        if (n != 1 || !och_kl_const_int(&idx[0], &k)) return och_kl_error(s->diag, e->args->pos, "an element of a vector is named by one constant");
-        if (k < 0 || k >= base.ir->type.lanes) return och_kl_error(s->diag, e->args->pos, "element %lld of a vector of %d", (long long)k, base.ir->type.lanes);
+        if (base.ir->type.lanes == 1)
+            return och_kl_error(s->diag, e->pos, "%s has no elements", och_kl_val_text(&base, buf));
+        if (n != 1 || !och_kl_const_int(&idx[0], &k))
+            return och_kl_error(s->diag, e->args->pos, "an element of a vector is named by one constant");
+        if (k < 0 || k >= base.ir->type.lanes)
+            return och_kl_error(s->diag, e->args->pos, "element %lld of a vector of %d", (long long)k,
+                                base.ir->type.lanes);
         *out = och_kl_val_ir(och_kl_elem(s->code, e->pos, base.ir, (int)k), base.level);
         return out->ir != NULL;
     }
-    case OCH_KL_V_BUFFER: case OCH_KL_V_ROW: case OCH_KL_V_LDS: {
+    case OCH_KL_V_BUFFER:
+    case OCH_KL_V_ROW:
+    case OCH_KL_V_LDS: {
         och_kl_place p;
         bool part;
         if (!place_from(s, e, &base, idx, n, &p, &part, out)) return false;
         return part || och_kl_load_place(s, e->pos, &p, out);
     }
-    case OCH_KL_V_ROWVEC: return och_kl_rowvec_index(s, e, &base, out);
-    case OCH_KL_V_BAD: return false;
-    default: return och_kl_error(s->diag, e->pos, "%s has no elements", och_kl_val_text(&base, buf));
+    case OCH_KL_V_ROWVEC:
+        return och_kl_rowvec_index(s, e, &base, out);
+    case OCH_KL_V_BAD:
+        return false;
+    default:
+        return och_kl_error(s->diag, e->pos, "%s has no elements", och_kl_val_text(&base, buf));
     }
 }
 
@@ -267,34 +310,43 @@ bool och_kl_place_of(och_kl_spec *s, const och_kl_expr *e, och_kl_place *out, bo
     while (root->kind == OCH_KL_E_INDEX) root = root->a;
     if (root->kind == OCH_KL_E_NAME) {
         och_kl_binding_node *b = och_kl_lookup(s, root->u.name);
-        if (b && b->val.kind != OCH_KL_V_BUFFER && b->val.kind != OCH_KL_V_ROW && b->val.kind != OCH_KL_V_LDS) return b->val.kind != OCH_KL_V_BAD;
+        if (b && b->val.kind != OCH_KL_V_BUFFER && b->val.kind != OCH_KL_V_ROW && b->val.kind != OCH_KL_V_LDS)
+            return b->val.kind != OCH_KL_V_BAD;
     }
     och_kl_val base, idx[8], part_val;
     bool part;
     char buf[64];
     int n;
     if (!eval_indices(s, e, &base, idx, &n)) return false;
-    if (base.kind != OCH_KL_V_BUFFER && base.kind != OCH_KL_V_ROW && base.kind != OCH_KL_V_LDS) return och_kl_error(s->diag, e->pos, "%s is no place that can be written", och_kl_val_text(&base, buf));
+    if (base.kind != OCH_KL_V_BUFFER && base.kind != OCH_KL_V_ROW && base.kind != OCH_KL_V_LDS)
+        return och_kl_error(s->diag, e->pos, "%s is no place that can be written", och_kl_val_text(&base, buf));
     if (!place_from(s, e, &base, idx, n, out, &part, &part_val)) return false;
-    if (part) return och_kl_error(s->diag, e->pos, "%s needs %d more %s", part_val.lds->var->name, part_val.lds->rank - part_val.n_at, part_val.lds->rank - part_val.n_at == 1 ? "index" : "indices");
+    if (part)
+        return och_kl_error(s->diag, e->pos, "%s needs %d more %s", part_val.lds->var->name,
+                            part_val.lds->rank - part_val.n_at,
+                            part_val.lds->rank - part_val.n_at == 1 ? "index" : "indices");
     *out_is = true;
     return true;
 }
 
-bool och_kl_row(och_kl_spec *s, och_kl_pos pos, const och_kl_val *v, const och_kl_expr *args, bool clamped, och_kl_val *out) {
+bool och_kl_row(och_kl_spec *s, och_kl_pos pos, const och_kl_val *v, const och_kl_expr *args, bool clamped,
+                och_kl_val *out) {
     och_kl_buffer *b = v->buf;
     const och_kl_expr *e[2] = {NULL};
     och_kl_val idx[2];
     och_kl_ir *at[2];
     int n = och_kl_count_args(args);
     if (b->rank < 2) return och_kl_error(s->diag, pos, "%s has one dimension: it has no rows", b->ast->name);
-    if (n != b->rank - 1) return och_kl_error(s->diag, pos, "a row of %s takes %d %s, found %d", b->ast->name, b->rank - 1, b->rank == 2 ? "index" : "indices", n);
+    if (n != b->rank - 1)
+        return och_kl_error(s->diag, pos, "a row of %s takes %d %s, found %d", b->ast->name, b->rank - 1,
+                            b->rank == 2 ? "index" : "indices", n);
     e[0] = args;
     e[1] = args->next;
     if (!och_kl_eval_list(s, e, n, idx)) return false;
     och_kl_level level = OCH_KL_L_GROUP;
     for (int i = 0; i < n; i++) {
-        if (!och_kl_to_index(s, e[i]->pos, idx[i], &idx[i]) || (!clamped && !not_negative(s, e[i]->pos, &idx[i]))) return false;
+        if (!och_kl_to_index(s, e[i]->pos, idx[i], &idx[i]) || (!clamped && !not_negative(s, e[i]->pos, &idx[i])))
+            return false;
         at[i] = idx[i].ir;
         level = och_kl_join(level, idx[i].level);
     }
@@ -304,38 +356,49 @@ bool och_kl_row(och_kl_spec *s, och_kl_pos pos, const och_kl_val *v, const och_k
     return out->ir != NULL;
 }
 
-bool och_kl_row_method(och_kl_spec *s, const och_kl_expr *e, const och_kl_val *base, const char *name, bool *out_is, och_kl_val *out) {
+bool och_kl_row_method(och_kl_spec *s, const och_kl_expr *e, const och_kl_val *base, const char *name, bool *out_is,
+                       och_kl_val *out) {
     static const struct {
         const char *name;
         int lanes;
         bool store, stream;
-    } methods[] = {{"load2", 2, false, false},         {"load4", 4, false, false},         {"load8", 8, false, false},
-                   {"load16", 16, false, false},       {"load_stream", 1, false, true},    {"load2_stream", 2, false, true},
-                   {"load4_stream", 4, false, true},   {"load8_stream", 8, false, true},   {"load16_stream", 16, false, true},
-                   {"store2", 2, true, false},         {"store4", 4, true, false},         {"store8", 8, true, false},
-                   {"store16", 16, true, false},       {"store_stream", 1, true, true},    {"store2_stream", 2, true, true},
-                   {"store4_stream", 4, true, true},   {"store8_stream", 8, true, true},   {"store16_stream", 16, true, true}};
+    } methods[] = {
+        {"load2", 2, false, false},       {"load4", 4, false, false},       {"load8", 8, false, false},
+        {"load16", 16, false, false},     {"load_stream", 1, false, true},  {"load2_stream", 2, false, true},
+        {"load4_stream", 4, false, true}, {"load8_stream", 8, false, true}, {"load16_stream", 16, false, true},
+        {"store2", 2, true, false},       {"store4", 4, true, false},       {"store8", 8, true, false},
+        {"store16", 16, true, false},     {"store_stream", 1, true, true},  {"store2_stream", 2, true, true},
+        {"store4_stream", 4, true, true}, {"store8_stream", 8, true, true}, {"store16_stream", 16, true, true}};
     size_t m = 0;
     while (m < sizeof methods / sizeof *methods && strcmp(methods[m].name, name)) m++;
     *out_is = m < sizeof methods / sizeof *methods;
     if (!*out_is) return true;
     int want = methods[m].store ? 2 : 1, n = och_kl_count_args(e->args), lanes = methods[m].lanes;
-    if (n != want) return och_kl_error(s->diag, e->pos, "%s takes %d %s, found %d", name, want, want == 1 ? "argument" : "arguments", n);
+    if (n != want)
+        return och_kl_error(s->diag, e->pos, "%s takes %d %s, found %d", name, want,
+                            want == 1 ? "argument" : "arguments", n);
     const och_kl_expr *args[2] = {e->args, e->args->next};
     och_kl_val v[2], j;
     if (!och_kl_eval_list(s, args, n, v) || !och_kl_to_index(s, args[0]->pos, v[0], &j)) return false;
     och_kl_place p;
     if (base->kind == OCH_KL_V_LDS) {
         och_kl_lds *l = base->lds;
-        if (base->n_at != l->rank - 1) return och_kl_error(s->diag, e->pos, "%s needs %d more %s before .%s", l->var->name, l->rank - 1 - base->n_at, l->rank - 1 - base->n_at == 1 ? "index" : "indices", name);
-        if (l->dims[l->rank - 1] % (uint32_t)lanes) return och_kl_error(s->diag, e->pos, "%d elements at once: the last extent of %s, %u, is no multiple of %d", lanes, l->var->name, l->dims[l->rank - 1], lanes);
+        if (base->n_at != l->rank - 1)
+            return och_kl_error(s->diag, e->pos, "%s needs %d more %s before .%s", l->var->name,
+                                l->rank - 1 - base->n_at, l->rank - 1 - base->n_at == 1 ? "index" : "indices", name);
+        if (l->dims[l->rank - 1] % (uint32_t)lanes)
+            return och_kl_error(s->diag, e->pos, "%d elements at once: the last extent of %s, %u, is no multiple of %d",
+                                lanes, l->var->name, l->dims[l->rank - 1], lanes);
         if (!lds_place(s, e->pos, base, &j, lanes, &p)) return false;
     } else {
         och_kl_buffer *b = base->buf;
-        if (b->kind != OCH_KL_A_BUFFER) return och_kl_error(s->diag, e->pos, "%s is read by .row(i).unit(u)", b->ast->name);
-        if (base->kind == OCH_KL_V_BUFFER && b->rank != 1) return och_kl_error(s->diag, e->pos, "%s has rows: %s.row(i).%s(...)", b->ast->name, b->ast->name, name);
+        if (b->kind != OCH_KL_A_BUFFER)
+            return och_kl_error(s->diag, e->pos, "%s is read by .row(i).unit(u)", b->ast->name);
+        if (base->kind == OCH_KL_V_BUFFER && b->rank != 1)
+            return och_kl_error(s->diag, e->pos, "%s has rows: %s.row(i).%s(...)", b->ast->name, b->ast->name, name);
         if (!check_width(s, e->pos, b, lanes)) return false;
-        if (!global_place(s, e->pos, b, base->kind == OCH_KL_V_ROW ? base->ir : NULL, base->level, &j, lanes, &p)) return false;
+        if (!global_place(s, e->pos, b, base->kind == OCH_KL_V_ROW ? base->ir : NULL, base->level, &j, lanes, &p))
+            return false;
     }
     p.mem.streamed = methods[m].stream && base->kind != OCH_KL_V_LDS;
     if (!methods[m].store) return och_kl_load_place(s, e->pos, &p, out);
@@ -361,9 +424,11 @@ bool och_kl_atomic(och_kl_spec *s, const och_kl_expr *e, const char *name, bool 
         const char *name;
         och_kl_intrinsic f;
         int values;
-    } all[] = {{"atomic_add", OCH_KL_F_ATOMIC_ADD, 1}, {"atomic_min", OCH_KL_F_ATOMIC_MIN, 1}, {"atomic_max", OCH_KL_F_ATOMIC_MAX, 1},
-               {"atomic_or", OCH_KL_F_ATOMIC_OR, 1},   {"atomic_and", OCH_KL_F_ATOMIC_AND, 1}, {"atomic_exchange", OCH_KL_F_ATOMIC_EXCHANGE, 1},
-               {"atomic_cas", OCH_KL_F_ATOMIC_CAS, 2}, {"atomic_load", OCH_KL_F_ATOMIC_LOAD, 0}, {"atomic_store", OCH_KL_F_ATOMIC_STORE, 1}};
+    } all[] = {{"atomic_add", OCH_KL_F_ATOMIC_ADD, 1},    {"atomic_min", OCH_KL_F_ATOMIC_MIN, 1},
+               {"atomic_max", OCH_KL_F_ATOMIC_MAX, 1},    {"atomic_or", OCH_KL_F_ATOMIC_OR, 1},
+               {"atomic_and", OCH_KL_F_ATOMIC_AND, 1},    {"atomic_exchange", OCH_KL_F_ATOMIC_EXCHANGE, 1},
+               {"atomic_cas", OCH_KL_F_ATOMIC_CAS, 2},    {"atomic_load", OCH_KL_F_ATOMIC_LOAD, 0},
+               {"atomic_store", OCH_KL_F_ATOMIC_STORE, 1}};
     char buf[64];
     if (!strcmp(name, "fence")) {
         int scope;
@@ -371,7 +436,8 @@ bool och_kl_atomic(och_kl_spec *s, const och_kl_expr *e, const char *name, bool 
         if (och_kl_count_args(e->args) != 1) return och_kl_error(s->diag, e->pos, "fence takes a scope");
         if (!scope_of(s, e->args, &scope)) return false;
         if (!s->in_kernel) return och_kl_error(s->diag, e->pos, "fence is for a kernel's body");
-        och_kl_do(s, e->pos, och_kl_call(s->code, e->pos, OCH_KL_F_FENCE, och_kl_type_of(OCH_KL_VOID, 1), scope, NULL, 0));
+        och_kl_do(s, e->pos,
+                  och_kl_call(s->code, e->pos, OCH_KL_F_FENCE, och_kl_type_of(OCH_KL_VOID, 1), scope, NULL, 0));
         *out = (och_kl_val){.kind = OCH_KL_V_VOID};
         return true;
     }
@@ -381,16 +447,25 @@ bool och_kl_atomic(och_kl_spec *s, const och_kl_expr *e, const char *name, bool 
     if (!*out_is) return true;
     och_kl_intrinsic f = all[m].f;
     int n = och_kl_count_args(e->args), values = all[m].values, scope = 2;
-    if (n < 1 + values || n > 2 + values) return och_kl_error(s->diag, e->pos, "%s takes a place%s and a scope, found %d arguments", name, values == 0 ? "" : values == 1 ? ", a value" : ", what is expected, a value", n);
+    if (n < 1 + values || n > 2 + values)
+        return och_kl_error(s->diag, e->pos, "%s takes a place%s and a scope, found %d arguments", name,
+                            values == 0   ? ""
+                            : values == 1 ? ", a value"
+                                          : ", what is expected, a value",
+                            n);
     och_kl_place p;
     bool is;
     if (!och_kl_place_of(s, e->args, &p, &is)) return false;
     if (!is) return och_kl_error(s->diag, e->args->pos, "%s takes an element of a buffer or of an array in LDS", name);
     p.mem.index = och_kl_keep(s, e->pos, "at", p.mem.index, p.level);
     och_kl_base b = p.mem.elem;
-    bool whole = b == OCH_KL_I32 || b == OCH_KL_U32 || b == OCH_KL_U64, plain = f == OCH_KL_F_ATOMIC_LOAD || f == OCH_KL_F_ATOMIC_STORE || f == OCH_KL_F_ATOMIC_EXCHANGE;
-    if (!whole && !(b == OCH_KL_F32 && (f == OCH_KL_F_ATOMIC_ADD || plain))) return och_kl_error(s->diag, e->pos, "%s does not work on %s: it takes i32, u32 or u64%s", name, och_kl_base_names[b], f == OCH_KL_F_ATOMIC_ADD || plain ? ", or f32" : "");
-    if (p.buf && f != OCH_KL_F_ATOMIC_LOAD && !p.buf->out) return och_kl_error(s->diag, e->args->pos, "%s is `in`: it is not written", p.buf->ast->name);
+    bool whole = b == OCH_KL_I32 || b == OCH_KL_U32 || b == OCH_KL_U64,
+         plain = f == OCH_KL_F_ATOMIC_LOAD || f == OCH_KL_F_ATOMIC_STORE || f == OCH_KL_F_ATOMIC_EXCHANGE;
+    if (!whole && !(b == OCH_KL_F32 && (f == OCH_KL_F_ATOMIC_ADD || plain)))
+        return och_kl_error(s->diag, e->pos, "%s does not work on %s: it takes i32, u32 or u64%s", name,
+                            och_kl_base_names[b], f == OCH_KL_F_ATOMIC_ADD || plain ? ", or f32" : "");
+    if (p.buf && f != OCH_KL_F_ATOMIC_LOAD && !p.buf->out)
+        return och_kl_error(s->diag, e->args->pos, "%s is `in`: it is not written", p.buf->ast->name);
     if (p.buf && f == OCH_KL_F_ATOMIC_LOAD && !may_read(s, e->args->pos, p.buf)) return false;
     const och_kl_expr *arg = e->args->next;
     och_kl_ir *v[2];
@@ -401,7 +476,8 @@ bool och_kl_atomic(och_kl_spec *s, const och_kl_expr *e, const char *name, bool 
     }
     if (arg && !scope_of(s, arg, &scope)) return false;
     bool is_store = f == OCH_KL_F_ATOMIC_STORE;
-    och_kl_ir *call = och_kl_call(s->code, e->pos, f, is_store ? och_kl_type_of(OCH_KL_VOID, 1) : scalar(b), scope, v, values);
+    och_kl_ir *call =
+        och_kl_call(s->code, e->pos, f, is_store ? och_kl_type_of(OCH_KL_VOID, 1) : scalar(b), scope, v, values);
     if (!call) return false;
     call->mem = p.mem;
     call->uniformity = OCH_KL_U_LANE;
@@ -416,7 +492,8 @@ bool och_kl_atomic(och_kl_spec *s, const och_kl_expr *e, const char *name, bool 
     return true;
 }
 
-och_kl_lds *och_kl_lds_new(och_kl_spec *s, const char *name, och_kl_base elem, const uint32_t *dims, int rank, bool pad) {
+och_kl_lds *och_kl_lds_new(och_kl_spec *s, const char *name, och_kl_base elem, const uint32_t *dims, int rank,
+                           bool pad) {
     och_kl_lds *l = och_kl_alloc(s, 1, sizeof *l);
     if (!l) return NULL;
     l->elem = elem;

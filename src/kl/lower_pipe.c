@@ -1,13 +1,15 @@
 /* Pipelines, and copies of tiles from buffers into LDS.
  *
- * A pipeline of depth D holds D steps in LDS. While `do` works at step t, the loads of step t + D - 1 are under way: they are issued
- * before `do` into registers, and stored to LDS after it. With D = 1 there is one place: a barrier stands between `do` and the
- * stores. Every turn ends with a barrier. */
+ * A pipeline of depth D holds D steps in LDS. While `do` works at step t, the loads of step t + D - 1 are under way:
+ * they are issued before `do` into registers, and stored to LDS after it. With D = 1 there is one place: a barrier
+ * stands between `do` and the stores. Every turn ends with a barrier. */
 #include "kl/spec.h"
 
 #include <string.h>
 
-static och_kl_type scalar(och_kl_base b) { return och_kl_type_of(b, 1); }
+static och_kl_type scalar(och_kl_base b) {
+    return och_kl_type_of(b, 1);
+}
 
 typedef struct pipe {
     const och_kl_stmt *x;
@@ -16,7 +18,8 @@ typedef struct pipe {
 } pipe_state;
 
 /* Lowers stage or do with kk and stage_slot bound. */
-static bool part(och_kl_spec *s, const pipe_state *p, const och_kl_stmt *body, och_kl_list *list, och_kl_ir *kk, och_kl_val slot) {
+static bool part(och_kl_spec *s, const pipe_state *p, const och_kl_stmt *body, och_kl_list *list, och_kl_ir *kk,
+                 och_kl_val slot) {
     och_kl_list *outer = s->list;
     och_kl_binding_node *scope = s->scope;
     och_kl_loop *loop = s->loop;
@@ -40,10 +43,12 @@ static och_kl_ins *add_if(och_kl_spec *s, och_kl_pos pos, och_kl_ir *cond) {
     return i;
 }
 
-static bool bounds(och_kl_spec *s, const och_kl_stmt *x, och_kl_val *a, och_kl_val *b, och_kl_val *step, int64_t *depth) {
+static bool bounds(och_kl_spec *s, const och_kl_stmt *x, och_kl_val *a, och_kl_val *b, och_kl_val *step,
+                   int64_t *depth) {
     const och_kl_range *r = x->ranges;
     char buf[64];
-    if (!r || !r->b || r->next || x->names->next) return och_kl_error(s->diag, x->pos, "a pipeline takes one range a..b");
+    if (!r || !r->b || r->next || x->names->next)
+        return och_kl_error(s->diag, x->pos, "a pipeline takes one range a..b");
     const och_kl_expr *e[3] = {r->a, r->b, r->step};
     och_kl_val v[3];
     if (!och_kl_eval_list(s, e, r->step ? 3 : 2, v)) return false;
@@ -52,15 +57,21 @@ static bool bounds(och_kl_spec *s, const och_kl_stmt *x, och_kl_val *a, och_kl_v
     *step = r->step ? v[2] : och_kl_val_int(1);
     if (!och_kl_unify(s, x->pos, a, b, "the bounds of a pipeline")) return false;
     och_kl_type t = a->ir->type;
-    if (t.lanes > 1 || (t.base != OCH_KL_I32 && t.base != OCH_KL_I64)) return och_kl_error(s->diag, r->a->pos, "a pipeline counts in i32 or i64, found %s", och_kl_val_text(a, buf));
+    if (t.lanes > 1 || (t.base != OCH_KL_I32 && t.base != OCH_KL_I64))
+        return och_kl_error(s->diag, r->a->pos, "a pipeline counts in i32 or i64, found %s", och_kl_val_text(a, buf));
     int64_t k;
-    if (och_kl_const_int(step, &k) && k < 1) return och_kl_error(s->diag, x->pos, "a step is at least 1, found %lld", (long long)k);
+    if (och_kl_const_int(step, &k) && k < 1)
+        return och_kl_error(s->diag, x->pos, "a step is at least 1, found %lld", (long long)k);
     if (!och_kl_to_type(s, r->step ? r->step->pos : x->pos, *step, t, "the step", step)) return false;
-    och_kl_level most = s->sig->waves == 1 ? OCH_KL_L_WAVE : OCH_KL_L_GROUP, l = och_kl_join(a->level, och_kl_join(b->level, step->level));
-    if (l > most) return och_kl_error(s->diag, x->pos, "the bounds of a pipeline are %s: they must be uniform in the workgroup", och_kl_level_name(l));
+    och_kl_level most = s->sig->waves == 1 ? OCH_KL_L_WAVE : OCH_KL_L_GROUP,
+                 l = och_kl_join(a->level, och_kl_join(b->level, step->level));
+    if (l > most)
+        return och_kl_error(s->diag, x->pos, "the bounds of a pipeline are %s: they must be uniform in the workgroup",
+                            och_kl_level_name(l));
     *depth = 2;
     if (x->depth && !och_kl_eval_const_int(s, x->depth, "the depth", depth)) return false;
-    if (*depth < 1 || *depth > 8) return och_kl_error(s->diag, x->depth->pos, "a pipeline is 1 to 8 deep, found %lld", (long long)*depth);
+    if (*depth < 1 || *depth > 8)
+        return och_kl_error(s->diag, x->depth->pos, "a pipeline is 1 to 8 deep, found %lld", (long long)*depth);
     a->ir = och_kl_keep(s, x->pos, "first", a->ir, a->level);
     b->ir = och_kl_keep(s, x->pos, "end", b->ir, b->level);
     step->ir = och_kl_keep(s, x->pos, "step", step->ir, step->level);
@@ -80,7 +91,8 @@ bool och_kl_stmt_pipeline(och_kl_spec *s, const och_kl_stmt *x) {
     /* What was read from these arrays before is read. */
     och_kl_barrier(s, pos);
     for (int64_t i = 0; i < (depth == 1 ? 1 : ahead); i++) {
-        och_kl_ir *kk = och_kl_binary(c, pos, '+', a.ir, och_kl_binary(c, pos, '*', step.ir, och_kl_int(c, pos, p.type, i)));
+        och_kl_ir *kk =
+            och_kl_binary(c, pos, '+', a.ir, och_kl_binary(c, pos, '*', step.ir, och_kl_int(c, pos, p.type, i)));
         kk = och_kl_keep(s, pos, x->names->name, kk, OCH_KL_L_GROUP);
         och_kl_ins *first = kk ? add_if(s, pos, och_kl_binary(c, pos, '<', kk, b.ir)) : NULL;
         if (!first || !part(s, &p, x->other, &first->body, kk, och_kl_val_int(i))) return false;
@@ -113,12 +125,14 @@ bool och_kl_stmt_pipeline(och_kl_spec *s, const och_kl_stmt *x) {
         och_kl_ir *r = och_kl_keep(s, pos, "now", och_kl_use(c, pos, rd), OCH_KL_L_GROUP);
         och_kl_ir *before = och_kl_binary(c, pos, '-', r, och_kl_i32(s, pos, 1));
         och_kl_ir *zero = och_kl_binary(c, pos, OCH_KL_OP_EQ, r, och_kl_i32(s, pos, 0));
-        och_kl_ir *w = och_kl_keep(s, pos, "fill", och_kl_select(c, pos, zero, och_kl_i32(s, pos, depth - 1), before), OCH_KL_L_GROUP);
+        och_kl_ir *w = och_kl_keep(s, pos, "fill", och_kl_select(c, pos, zero, och_kl_i32(s, pos, depth - 1), before),
+                                   OCH_KL_L_GROUP);
         slot_rd = och_kl_val_ir(r, OCH_KL_L_GROUP);
         slot_wr = och_kl_val_ir(w, OCH_KL_L_GROUP);
     }
     och_kl_ir *kk = och_kl_use(c, pos, k);
-    och_kl_ir *next = och_kl_binary(c, pos, '+', kk, och_kl_binary(c, pos, '*', step.ir, och_kl_int(c, pos, p.type, ahead)));
+    och_kl_ir *next =
+        och_kl_binary(c, pos, '+', kk, och_kl_binary(c, pos, '*', step.ir, och_kl_int(c, pos, p.type, ahead)));
     next = och_kl_keep(s, pos, "next", next, OCH_KL_L_GROUP);
     och_kl_ir *more = next ? och_kl_keep(s, pos, "more", och_kl_binary(c, pos, '<', next, b.ir), OCH_KL_L_GROUP) : NULL;
     och_kl_ins *pre = add_if(s, pos, more), *post = add_if(s, pos, more);
@@ -156,35 +170,40 @@ bool och_kl_stmt_pipeline(och_kl_spec *s, const och_kl_stmt *x) {
 typedef struct copy {
     och_kl_pos pos;
     och_kl_lds *lds;
-    och_kl_ir *slot;  /* flat element where the matrix begins; NULL: 0 */
+    och_kl_ir *slot; /* flat element where the matrix begins; NULL: 0 */
     uint32_t rows, cols;
     och_kl_val sub;
-    uint32_t wide;    /* elements a lane takes at once */
-    uint32_t pieces;  /* of a row */
-    uint32_t n;       /* of all rows */
+    uint32_t wide;       /* elements a lane takes at once */
+    uint32_t pieces;     /* of a row */
+    uint32_t n;          /* of all rows */
     och_kl_list *stores; /* where they go: behind `do` in a stage */
 } copy_state;
 
 /* Piece number `turn` of this lane: row and piece of the row. Pure, so that it can stand on both sides of `do`. */
-static void piece_of(och_kl_spec *s, const copy_state *c, uint32_t turn, och_kl_ir **out_row, och_kl_ir **out_piece, och_kl_ir **out_inside) {
+static void piece_of(och_kl_spec *s, const copy_state *c, uint32_t turn, och_kl_ir **out_row, och_kl_ir **out_piece,
+                     och_kl_ir **out_inside) {
     uint32_t threads = (uint32_t)s->sig->threads;
     och_kl_ir *id = och_kl_thread_id(s, c->pos), *pieces = och_kl_i32(s, c->pos, c->pieces);
     och_kl_ir *i = och_kl_binary(s->code, c->pos, '+', id, och_kl_i32(s, c->pos, (int64_t)turn * threads));
     if (threads % c->pieces == 0) {
-        *out_row = och_kl_binary(s->code, c->pos, '+', och_kl_binary(s->code, c->pos, '/', id, pieces), och_kl_i32(s, c->pos, (int64_t)turn * (threads / c->pieces)));
+        *out_row = och_kl_binary(s->code, c->pos, '+', och_kl_binary(s->code, c->pos, '/', id, pieces),
+                                 och_kl_i32(s, c->pos, (int64_t)turn * (threads / c->pieces)));
         *out_piece = och_kl_binary(s->code, c->pos, '%', id, pieces);
     } else {
         *out_row = och_kl_binary(s->code, c->pos, '/', i, pieces);
         *out_piece = och_kl_binary(s->code, c->pos, '%', i, pieces);
     }
-    *out_inside = (turn + 1) * threads > c->n ? och_kl_binary(s->code, c->pos, '<', i, och_kl_i32(s, c->pos, c->n)) : NULL;
+    *out_inside =
+        (turn + 1) * threads > c->n ? och_kl_binary(s->code, c->pos, '<', i, och_kl_i32(s, c->pos, c->n)) : NULL;
 }
 
 /* x stored at row, col of the matrix, where `inside` holds (NULL: everywhere). */
-static bool store_piece(och_kl_spec *s, const copy_state *c, och_kl_list *to, och_kl_ir *row, och_kl_ir *col, och_kl_ir *x) {
+static bool store_piece(och_kl_spec *s, const copy_state *c, och_kl_list *to, och_kl_ir *row, och_kl_ir *col,
+                        och_kl_ir *x) {
     const och_kl_lds *l = c->lds;
     uint32_t stride = l->dims[l->rank - 1] + l->pad, bytes = och_kl_base_bytes(l->elem), align = 16;
-    och_kl_ir *at = och_kl_binary(s->code, c->pos, '+', och_kl_binary(s->code, c->pos, '*', row, och_kl_i32(s, c->pos, stride)), col);
+    och_kl_ir *at = och_kl_binary(s->code, c->pos, '+',
+                                  och_kl_binary(s->code, c->pos, '*', row, och_kl_i32(s, c->pos, stride)), col);
     if (c->slot) at = och_kl_binary(s->code, c->pos, '+', c->slot, at);
     och_kl_ins *i = at && x ? och_kl_ins_new(s->code, to, OCH_KL_I_STORE, c->pos) : NULL;
     if (!i) return false;
@@ -195,9 +214,11 @@ static bool store_piece(och_kl_spec *s, const copy_state *c, och_kl_list *to, oc
 }
 
 /* first + i as i64, and whether it is below the extent. */
-static och_kl_ir *position(och_kl_spec *s, och_kl_pos pos, och_kl_ir *first, och_kl_ir *i, och_kl_ir *extent, och_kl_ir **out_inside) {
+static och_kl_ir *position(och_kl_spec *s, och_kl_pos pos, och_kl_ir *first, och_kl_ir *i, och_kl_ir *extent,
+                           och_kl_ir **out_inside) {
     och_kl_type i64 = scalar(OCH_KL_I64);
-    och_kl_ir *at = och_kl_binary(s->code, pos, '+', och_kl_convert(s->code, pos, i64, first), och_kl_convert(s->code, pos, i64, i));
+    och_kl_ir *at = och_kl_binary(s->code, pos, '+', och_kl_convert(s->code, pos, i64, first),
+                                  och_kl_convert(s->code, pos, i64, i));
     at = och_kl_keep(s, pos, "at", at, OCH_KL_L_LANE);
     *out_inside = at ? och_kl_binary(s->code, pos, '<', at, extent) : NULL;
     return at;
@@ -210,33 +231,44 @@ static bool copy_buffer(och_kl_spec *s, copy_state *c) {
     uint32_t from = och_kl_base_bytes(b->elem), to = och_kl_base_bytes(c->lds->elem);
     c->wide = from >= 4 ? 16 / from : 8;
     if (from == 1 && to == 1) c->wide = 16;
-    while (c->wide > 1 && (c->cols % c->wide || b->multiples[1] % c->wide || c->sub.multiple % c->wide || c->wide * to > 32)) c->wide /= 2;
+    while (c->wide > 1 &&
+           (c->cols % c->wide || b->multiples[1] % c->wide || c->sub.multiple % c->wide || c->wide * to > 32))
+        c->wide /= 2;
     uint32_t bytes = c->wide * from;
     if (b->arg->align_bytes < bytes) b->arg->align_bytes = bytes;
     c->pieces = c->cols / c->wide;
     c->n = c->rows * c->pieces;
     uint32_t turns = (c->n + (uint32_t)s->sig->threads - 1) / (uint32_t)s->sig->threads;
     bool words = bytes >= 4;
-    och_kl_type raw = words ? och_kl_type_of(OCH_KL_U32, (int)(bytes / 4)) : och_kl_type_of(och_kl_arithmetic(b->elem), (int)c->wide);
+    och_kl_type raw =
+        words ? och_kl_type_of(OCH_KL_U32, (int)(bytes / 4)) : och_kl_type_of(och_kl_arithmetic(b->elem), (int)c->wide);
     for (uint32_t t = 0; t < turns; t++) {
         if (!och_kl_count(s, pos)) return false;
         och_kl_ir *row, *piece, *inside, *row_in, *col_in;
         piece_of(s, c, t, &row, &piece, &inside);
         och_kl_ir *col = och_kl_binary(code, pos, '*', piece, och_kl_i32(s, pos, c->wide));
-        och_kl_ir *r = position(s, pos, c->sub.ir, row, b->dims[0], &row_in), *k = position(s, pos, c->sub.ir2, col, b->dims[1], &col_in);
+        och_kl_ir *r = position(s, pos, c->sub.ir, row, b->dims[0], &row_in),
+                  *k = position(s, pos, c->sub.ir2, col, b->dims[1], &col_in);
         /* The load is always made, of a piece that exists; what lies outside becomes 0. */
         och_kl_ir *base = r ? och_kl_row_offset(s, pos, b, &r, 1, true) : NULL;
-        och_kl_ir *in_row = och_kl_select(code, pos, col_in, och_kl_convert(code, pos, scalar(OCH_KL_U32), k), och_kl_u32(s, pos, 0));
+        och_kl_ir *in_row =
+            och_kl_select(code, pos, col_in, och_kl_convert(code, pos, scalar(OCH_KL_U32), k), och_kl_u32(s, pos, 0));
         in_row = och_kl_binary(code, pos, '*', in_row, och_kl_u32(s, pos, from));
-        och_kl_mem m = {.base = b->var, .elem = words ? OCH_KL_U32 : b->elem, .lanes = words ? raw.lanes : (uint8_t)c->wide, .align_bytes = bytes, .bytes = true};
-        m.index = base ? och_kl_binary(code, pos, '+', base, och_kl_convert(code, pos, scalar(OCH_KL_I64), in_row)) : NULL;
+        och_kl_mem m = {.base = b->var,
+                        .elem = words ? OCH_KL_U32 : b->elem,
+                        .lanes = words ? raw.lanes : (uint8_t)c->wide,
+                        .align_bytes = bytes,
+                        .bytes = true};
+        m.index =
+            base ? och_kl_binary(code, pos, '+', base, och_kl_convert(code, pos, scalar(OCH_KL_I64), in_row)) : NULL;
         if (!m.index) return false;
         och_kl_ir *x = och_kl_load(code, pos, &m);
         if (!x) return false;
         x->uniformity = OCH_KL_U_LANE;
         x = och_kl_convert(code, pos, raw, x);
         x = och_kl_keep(s, pos, "x", x, OCH_KL_L_LANE);
-        x = och_kl_select(code, pos, och_kl_binary(code, pos, OCH_KL_OP_AND, row_in, col_in), x, och_kl_int(code, pos, raw, 0));
+        x = och_kl_select(code, pos, och_kl_binary(code, pos, OCH_KL_OP_AND, row_in, col_in), x,
+                          och_kl_int(code, pos, raw, 0));
         x = och_kl_carry(s, pos, "x", x);
         och_kl_ir *row2, *piece2, *inside2;
         piece_of(s, c, t, &row2, &piece2, &inside2);
@@ -251,8 +283,10 @@ static bool copy_buffer(och_kl_spec *s, copy_state *c) {
         }
         if (words) x = och_kl_bitcast(code, pos, och_kl_type_of(b->elem, (int)c->wide), x);
         och_kl_val v;
-        bool ok = och_kl_convert_val(s, pos, och_kl_type_of(c->lds->elem, (int)c->wide), och_kl_val_ir(x, OCH_KL_L_LANE), &v) &&
-                  store_piece(s, c, s->list, row2, och_kl_binary(code, pos, '*', piece2, och_kl_i32(s, pos, c->wide)), v.ir);
+        bool ok =
+            och_kl_convert_val(s, pos, och_kl_type_of(c->lds->elem, (int)c->wide), och_kl_val_ir(x, OCH_KL_L_LANE),
+                               &v) &&
+            store_piece(s, c, s->list, row2, och_kl_binary(code, pos, '*', piece2, och_kl_i32(s, pos, c->wide)), v.ir);
         s->list = list;
         s->deferred = deferred;
         if (!ok) return false;
@@ -265,14 +299,20 @@ static bool copy_weight(och_kl_spec *s, copy_state *c) {
     och_kl_pos pos = c->pos;
     och_kl_code *code = s->code;
     int64_t unit, block;
-    if (b->kind != OCH_KL_A_WEIGHT) return och_kl_error(s->diag, pos, "%s is an actbuf: only buffers and weights are copied", b->ast->name);
+    if (b->kind != OCH_KL_A_WEIGHT)
+        return och_kl_error(s->diag, pos, "%s is an actbuf: only buffers and weights are copied", b->ast->name);
     if (!och_kl_format_facts(s, b->format, &unit, &block)) return false;
     const och_kl_decl *decode = b->format->fns;
     while (decode && strcmp(decode->name, "decode")) decode = decode->next;
     if (!decode) return och_kl_error(s->diag, pos, "the format %s has no decode", b->format->name);
-    if (unit % 8) return och_kl_error(s->diag, pos, "a unit of %s, %lld, is no multiple of 8", b->format->name, (long long)unit);
-    if (c->cols % (uint64_t)unit) return och_kl_error(s->diag, pos, "%u columns are no whole number of units of %s, %lld", c->cols, b->format->name, (long long)unit);
-    if (c->sub.multiple % (uint64_t)unit) return och_kl_error(s->diag, pos, "the first column must be known to be a multiple of %s's unit, %lld", b->format->name, (long long)unit);
+    if (unit % 8)
+        return och_kl_error(s->diag, pos, "a unit of %s, %lld, is no multiple of 8", b->format->name, (long long)unit);
+    if (c->cols % (uint64_t)unit)
+        return och_kl_error(s->diag, pos, "%u columns are no whole number of units of %s, %lld", c->cols,
+                            b->format->name, (long long)unit);
+    if (c->sub.multiple % (uint64_t)unit)
+        return och_kl_error(s->diag, pos, "the first column must be known to be a multiple of %s's unit, %lld",
+                            b->format->name, (long long)unit);
     c->wide = (uint32_t)unit;
     c->pieces = c->cols / c->wide;
     c->n = c->rows * c->pieces;
@@ -280,17 +320,23 @@ static bool copy_weight(och_kl_spec *s, copy_state *c) {
     och_kl_ir *first = och_kl_convert(code, pos, scalar(OCH_KL_I64), c->sub.ir2);
     first = och_kl_keep(s, pos, "u0", och_kl_binary(code, pos, '/', first, och_kl_i64(s, pos, unit)), c->sub.level);
     och_kl_ir *units = och_kl_binary(code, pos, '+', b->dims[1], och_kl_i64(s, pos, unit - 1));
-    units = och_kl_keep(s, pos, "units", och_kl_binary(code, pos, '/', units, och_kl_i64(s, pos, unit)), OCH_KL_L_GROUP);
+    units =
+        och_kl_keep(s, pos, "units", och_kl_binary(code, pos, '/', units, och_kl_i64(s, pos, unit)), OCH_KL_L_GROUP);
     if (!first || !units) return false;
     for (uint32_t t = 0; t < turns; t++) {
         if (!och_kl_count(s, pos)) return false;
         och_kl_ir *row, *piece, *inside, *row_in, *unit_in;
         piece_of(s, c, t, &row, &piece, &inside);
-        och_kl_ir *r = position(s, pos, c->sub.ir, row, b->dims[0], &row_in), *u = position(s, pos, first, piece, units, &unit_in);
+        och_kl_ir *r = position(s, pos, c->sub.ir, row, b->dims[0], &row_in),
+                  *u = position(s, pos, first, piece, units, &unit_in);
         och_kl_ir *base = r ? och_kl_row_offset(s, pos, b, &r, 1, true) : NULL;
-        och_kl_ir *there = och_kl_select(code, pos, unit_in, och_kl_convert(code, pos, scalar(OCH_KL_U32), u), och_kl_u32(s, pos, 0));
-        och_kl_ir *in = och_kl_carry(s, pos, "in", och_kl_keep(s, pos, "in", och_kl_binary(code, pos, OCH_KL_OP_AND, row_in, unit_in), OCH_KL_L_LANE));
-        och_kl_bundle *bundle = base && there && in ? och_kl_bundle_new(s, pos, b, base, there, OCH_KL_L_LANE, false) : NULL;
+        och_kl_ir *there =
+            och_kl_select(code, pos, unit_in, och_kl_convert(code, pos, scalar(OCH_KL_U32), u), och_kl_u32(s, pos, 0));
+        och_kl_ir *in = och_kl_carry(
+            s, pos, "in",
+            och_kl_keep(s, pos, "in", och_kl_binary(code, pos, OCH_KL_OP_AND, row_in, unit_in), OCH_KL_L_LANE));
+        och_kl_bundle *bundle =
+            base && there && in ? och_kl_bundle_new(s, pos, b, base, there, OCH_KL_L_LANE, false) : NULL;
         if (!bundle) return false;
         och_kl_ir *row2, *piece2, *inside2;
         piece_of(s, c, t, &row2, &piece2, &inside2);
@@ -307,10 +353,13 @@ static bool copy_weight(och_kl_spec *s, copy_state *c) {
         }
         bool ok = true;
         for (int64_t i = 0; i < unit / 8 && ok; i++) {
-            och_kl_val args[2] = {{.kind = OCH_KL_V_UNIT, .unit = bundle, .level = OCH_KL_L_LANE}, och_kl_val_int(i)}, v;
-            if (decode->args == NULL || decode->args->next == NULL || decode->args->next->next) ok = och_kl_error(s->diag, decode->pos, "decode takes a unit and a number");
+            och_kl_val args[2] = {{.kind = OCH_KL_V_UNIT, .unit = bundle, .level = OCH_KL_L_LANE}, och_kl_val_int(i)},
+                       v;
+            if (decode->args == NULL || decode->args->next == NULL || decode->args->next->next)
+                ok = och_kl_error(s->diag, decode->pos, "decode takes a unit and a number");
             ok = ok && och_kl_inline(s, pos, decode, b->format, args, 2, &v);
-            if (ok && (v.kind != OCH_KL_V_IR || v.ir->type.lanes != 8)) ok = och_kl_error(s->diag, decode->pos, "decode gives a vector of 8");
+            if (ok && (v.kind != OCH_KL_V_IR || v.ir->type.lanes != 8))
+                ok = och_kl_error(s->diag, decode->pos, "decode gives a vector of 8");
             if (!ok) break;
             och_kl_ir *x = och_kl_keep(s, pos, "x", v.ir, OCH_KL_L_LANE);
             x = x ? och_kl_select(code, pos, in, x, och_kl_int(code, pos, x->type, 0)) : NULL;
@@ -333,8 +382,12 @@ bool och_kl_stmt_copy(och_kl_spec *s, const och_kl_stmt *x) {
     copy_state c = {.pos = x->pos};
     if (!och_kl_need_group(s, x->pos, "copy")) return false;
     if (!och_kl_eval(s, x->target, &t) || !och_kl_eval(s, x->expr, &c.sub)) return false;
-    if (t.kind != OCH_KL_V_LDS || t.lds->rank - t.n_at != 2) return och_kl_error(s->diag, x->target->pos, "copy fills a matrix in LDS, found %s", t.kind == OCH_KL_V_LDS ? "one of another rank" : och_kl_val_text(&t, buf));
-    if (c.sub.kind != OCH_KL_V_SUB) return och_kl_error(s->diag, x->expr->pos, "copy takes x.sub(row, column), found %s", och_kl_val_text(&c.sub, buf));
+    if (t.kind != OCH_KL_V_LDS || t.lds->rank - t.n_at != 2)
+        return och_kl_error(s->diag, x->target->pos, "copy fills a matrix in LDS, found %s",
+                            t.kind == OCH_KL_V_LDS ? "one of another rank" : och_kl_val_text(&t, buf));
+    if (c.sub.kind != OCH_KL_V_SUB)
+        return och_kl_error(s->diag, x->expr->pos, "copy takes x.sub(row, column), found %s",
+                            och_kl_val_text(&c.sub, buf));
     c.sub = och_kl_keep_val(s, x->pos, "from", c.sub);
     if (c.sub.kind == OCH_KL_V_BAD) return false;
     if (!c.sub.buf->in) return och_kl_error(s->diag, x->expr->pos, "%s is `out`: it is not read", c.sub.buf->ast->name);

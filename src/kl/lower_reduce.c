@@ -1,13 +1,15 @@
 /* Operations of many lanes: reductions, votes, shuffles, statements that a value is uniform.
  *
- * Over several waves a reduction goes through LDS: each wave's lane 0 writes its part, a barrier, and all lanes combine the parts
- * in the order of the waves. Two places take turns, so that a second reduction may write while a slow wave still reads the
- * first; where that is not known to be enough, a barrier comes first. */
+ * Over several waves a reduction goes through LDS: each wave's lane 0 writes its part, a barrier, and all lanes combine
+ * the parts in the order of the waves. Two places take turns, so that a second reduction may write while a slow wave
+ * still reads the first; where that is not known to be enough, a barrier comes first. */
 #include "kl/spec.h"
 
 #include <string.h>
 
-static och_kl_type scalar(och_kl_base b) { return och_kl_type_of(b, 1); }
+static och_kl_type scalar(och_kl_base b) {
+    return och_kl_type_of(b, 1);
+}
 
 enum { AND_OR = 1000 }; /* beside OCH_KL_F_*: bits or-ed together */
 
@@ -26,7 +28,8 @@ static och_kl_var *scratch(och_kl_spec *s, och_kl_pos pos, uint32_t slots) {
             if (n > turn) break;
             struct och_kl_scratch *half = och_kl_alloc(s, 1, sizeof *half);
             uint32_t one = 1;
-            if (!half || !(half->var = och_kl_new_var(s->code, "parts", scalar(OCH_KL_U32), OCH_KL_LDS, &one, 1))) return NULL;
+            if (!half || !(half->var = och_kl_new_var(s->code, "parts", scalar(OCH_KL_U32), OCH_KL_LDS, &one, 1)))
+                return NULL;
             *end = half;
         }
         x = s->scratch;
@@ -42,7 +45,11 @@ static void scratch_read(och_kl_spec *s) {
 }
 
 static och_kl_mem word(och_kl_var *v, och_kl_ir *index, int lanes) {
-    return (och_kl_mem){.base = v, .elem = OCH_KL_U32, .lanes = (uint8_t)lanes, .align_bytes = lanes >= 4 ? 16 : 4 * (uint32_t)lanes, .index = index};
+    return (och_kl_mem){.base = v,
+                        .elem = OCH_KL_U32,
+                        .lanes = (uint8_t)lanes,
+                        .align_bytes = lanes >= 4 ? 16 : 4 * (uint32_t)lanes,
+                        .index = index};
 }
 
 static och_kl_ir *to_word(och_kl_spec *s, och_kl_pos pos, och_kl_ir *x) {
@@ -58,7 +65,9 @@ static och_kl_ir *combine(och_kl_spec *s, och_kl_pos pos, int op, och_kl_ir *a, 
     if (op == OCH_KL_F_WAVE_SUM) return och_kl_binary(s->code, pos, '+', a, b);
     if (op == AND_OR) return och_kl_binary(s->code, pos, '|', a, b);
     och_kl_ir *args[2] = {a, b};
-    return a && b ? och_kl_call(s->code, pos, op == OCH_KL_F_WAVE_MAX ? OCH_KL_F_MAX : OCH_KL_F_MIN, a->type, 0, args, 2) : NULL;
+    return a && b
+               ? och_kl_call(s->code, pos, op == OCH_KL_F_WAVE_MAX ? OCH_KL_F_MAX : OCH_KL_F_MIN, a->type, 0, args, 2)
+               : NULL;
 }
 
 /* The condition's body receives what follows until the list is put back. */
@@ -76,7 +85,9 @@ static och_kl_ir *over_waves(och_kl_spec *s, och_kl_pos pos, int op, och_kl_ir *
     int waves = s->sig->waves, lanes = x->type.lanes;
     if (waves == 1) return x;
     och_kl_var *v = scratch(s, pos, (uint32_t)(waves * lanes));
-    och_kl_list *outer = v ? begin_if(s, pos, och_kl_binary(s->code, pos, OCH_KL_OP_EQ, och_kl_lane(s, pos), och_kl_i32(s, pos, 0))) : NULL;
+    och_kl_list *outer =
+        v ? begin_if(s, pos, och_kl_binary(s->code, pos, OCH_KL_OP_EQ, och_kl_lane(s, pos), och_kl_i32(s, pos, 0)))
+          : NULL;
     if (!outer) return NULL;
     for (int e = 0; e < lanes; e++) {
         och_kl_ir *at = och_kl_binary(s->code, pos, '*', och_kl_wave_id(s, pos), och_kl_i32(s, pos, lanes));
@@ -100,7 +111,8 @@ static och_kl_ir *over_waves(och_kl_spec *s, och_kl_pos pos, int op, och_kl_ir *
         och_kl_ir *sum = NULL;
         for (int w = 0; w < waves; w++) {
             och_kl_ir *part;
-            if (wide) part = och_kl_elem(s->code, pos, all, w);
+            if (wide)
+                part = och_kl_elem(s->code, pos, all, w);
             else {
                 och_kl_mem m = word(v, och_kl_i32(s, pos, w * lanes + e), 1);
                 part = och_kl_load(s->code, pos, &m);
@@ -119,18 +131,21 @@ static bool reducible(och_kl_spec *s, och_kl_pos pos, const och_kl_val *v, const
     char buf[64];
     och_kl_base b = v->ir->type.base;
     if (b == OCH_KL_F32 || b == OCH_KL_F16 || b == OCH_KL_I32 || b == OCH_KL_U32) return true;
-    return och_kl_error(s->diag, pos, "%s takes f32, f16, i32, u32 and vectors of them, found %s", what, och_kl_val_text(v, buf));
+    return och_kl_error(s->diag, pos, "%s takes f32, f16, i32, u32 and vectors of them, found %s", what,
+                        och_kl_val_text(v, buf));
 }
 
 static och_kl_ir *bool_to(och_kl_spec *s, och_kl_pos pos, och_kl_ir *c, och_kl_base b) {
-    return och_kl_select(s->code, pos, c, och_kl_int(s->code, pos, scalar(b), 1), och_kl_int(s->code, pos, scalar(b), 0));
+    return och_kl_select(s->code, pos, c, och_kl_int(s->code, pos, scalar(b), 1),
+                         och_kl_int(s->code, pos, scalar(b), 0));
 }
 static och_kl_ir *to_bool(och_kl_spec *s, och_kl_pos pos, och_kl_ir *x) {
     return x ? och_kl_binary(s->code, pos, OCH_KL_OP_NE, x, och_kl_int(s->code, pos, x->type, 0)) : NULL;
 }
 
 /* f(x[, y]) in a variable; bool goes by way of i32. */
-static och_kl_ir *cross(och_kl_spec *s, och_kl_pos pos, och_kl_intrinsic f, int extra, och_kl_ir *x, och_kl_ir *y, och_kl_level level) {
+static och_kl_ir *cross(och_kl_spec *s, och_kl_pos pos, och_kl_intrinsic f, int extra, och_kl_ir *x, och_kl_ir *y,
+                        och_kl_level level) {
     bool is_bool = x->type.base == OCH_KL_BOOL;
     if (is_bool) x = bool_to(s, pos, x, OCH_KL_I32);
     och_kl_ir *args[2] = {x, y};
@@ -146,7 +161,8 @@ static och_kl_ir *wave_any(och_kl_spec *s, och_kl_pos pos, och_kl_ir *c) {
     return to_bool(s, pos, och_kl_keep(s, pos, "votes", b, OCH_KL_L_WAVE));
 }
 
-bool och_kl_space_method(och_kl_spec *s, const och_kl_expr *e, const och_kl_val *space, const char *name, och_kl_val *out) {
+bool och_kl_space_method(och_kl_spec *s, const och_kl_expr *e, const och_kl_val *space, const char *name,
+                         och_kl_val *out) {
     char what[48], buf[64];
     int sp = space->space, wave = s->profile.wave, n = och_kl_count_args(e->args);
     const char *base = sp == 'g' ? "group" : sp == 'w' ? "wave" : sp == 't' ? "thread" : "cluster";
@@ -157,21 +173,30 @@ bool och_kl_space_method(och_kl_spec *s, const och_kl_expr *e, const och_kl_val 
     memcpy(what + k + 1, name, kn);
     what[k + 1 + kn] = 0;
     och_kl_pos pos = e->pos;
-    bool is_sum = !strcmp(name, "sum"), is_max = !strcmp(name, "max"), is_min = !strcmp(name, "min"), is_scan = !strcmp(name, "scan_sum");
-    bool any = !strcmp(name, "any"), all = !strcmp(name, "all"), uniform = !strcmp(name, "uniform"), broadcast = !strcmp(name, "broadcast");
-    bool shuffle = !strcmp(name, "shuffle"), shuffle_xor = !strcmp(name, "shuffle_xor"), ballot = !strcmp(name, "ballot");
-    bool known = sp == 'g'   ? is_sum || is_max || is_min || any || all || uniform || broadcast || !strcmp(name, "barrier")
-                 : sp == 'w' ? is_sum || is_max || is_min || is_scan || any || all || uniform || broadcast || shuffle || shuffle_xor || ballot
+    bool is_sum = !strcmp(name, "sum"), is_max = !strcmp(name, "max"), is_min = !strcmp(name, "min"),
+         is_scan = !strcmp(name, "scan_sum");
+    bool any = !strcmp(name, "any"), all = !strcmp(name, "all"), uniform = !strcmp(name, "uniform"),
+         broadcast = !strcmp(name, "broadcast");
+    bool shuffle = !strcmp(name, "shuffle"), shuffle_xor = !strcmp(name, "shuffle_xor"),
+         ballot = !strcmp(name, "ballot");
+    bool known = sp == 'g'
+                     ? is_sum || is_max || is_min || any || all || uniform || broadcast || !strcmp(name, "barrier")
+                 : sp == 'w' ? is_sum || is_max || is_min || is_scan || any || all || uniform || broadcast || shuffle ||
+                                   shuffle_xor || ballot
                  : sp == 'c' ? is_sum || is_max || is_min || is_scan || any || all || broadcast || shuffle_xor
                              : false;
     if (!known) {
-        if (!strcmp(name, "lanes") || !strcmp(name, "waves")) return och_kl_error(s->diag, pos, "%s(n) stands in `for i in %s(n)`", what, what);
+        if (!strcmp(name, "lanes") || !strcmp(name, "waves"))
+            return och_kl_error(s->diag, pos, "%s(n) stands in `for i in %s(n)`", what, what);
         och_kl_guess g;
         och_kl_guess_init(&g, name);
-        static const char *const names[] = {"sum", "max", "min", "any", "all", "uniform", "broadcast", "shuffle", "shuffle_xor", "ballot", "scan_sum", "barrier", "lanes", "waves"};
+        static const char *const names[] = {"sum",      "max",       "min",     "any",         "all",
+                                            "uniform",  "broadcast", "shuffle", "shuffle_xor", "ballot",
+                                            "scan_sum", "barrier",   "lanes",   "waves"};
         for (size_t i = 0; i < sizeof names / sizeof *names; i++) och_kl_guess_offer(&g, names[i]);
         const char *best = och_kl_guess_best(&g);
-        if (best && strcmp(best, name)) return och_kl_error(s->diag, pos, "%s has no .%s(...): did you mean \"%s\"?", base, name, best);
+        if (best && strcmp(best, name))
+            return och_kl_error(s->diag, pos, "%s has no .%s(...): did you mean \"%s\"?", base, name, best);
         return och_kl_error(s->diag, pos, "%s has no .%s(...)", base, name);
     }
     if (!s->in_kernel) return och_kl_error(s->diag, pos, "%s is for a kernel's body", what);
@@ -183,11 +208,14 @@ bool och_kl_space_method(och_kl_spec *s, const och_kl_expr *e, const och_kl_val 
         return true;
     }
     int want = (broadcast && sp != 'g') || shuffle || shuffle_xor ? 2 : 1;
-    if (n != want) return och_kl_error(s->diag, pos, "%s takes %d %s, found %d", what, want, want == 1 ? "argument" : "arguments", n);
+    if (n != want)
+        return och_kl_error(s->diag, pos, "%s takes %d %s, found %d", what, want, want == 1 ? "argument" : "arguments",
+                            n);
     const och_kl_expr *args[2] = {e->args, e->args->next};
     och_kl_val v[2];
     if (!och_kl_eval_list(s, args, n, v) || !och_kl_to_value(s, args[0]->pos, v[0], &v[0])) return false;
-    if (och_kl_is_storage(v[0].ir->type.base)) return och_kl_error(s->diag, args[0]->pos, "%s is for storage only", och_kl_val_text(&v[0], buf));
+    if (och_kl_is_storage(v[0].ir->type.base))
+        return och_kl_error(s->diag, args[0]->pos, "%s is for storage only", och_kl_val_text(&v[0], buf));
     if ((any || all || ballot) && !och_kl_to_bool(s, args[0]->pos, v[0], what, &v[0])) return false;
     och_kl_ir *x = v[0].ir, *y = NULL;
     if (n == 2) {
@@ -195,12 +223,16 @@ bool och_kl_space_method(och_kl_spec *s, const och_kl_expr *e, const och_kl_val 
         int64_t lane, lanes = sp == 'c' ? space->cluster : 32;
         if (!och_kl_to_index(s, args[1]->pos, v[1], &i)) return false;
         if (och_kl_const_int(&i, &lane) && lane >= lanes) {
-            och_kl_error(s->diag, args[1]->pos, "%s of %lld: %s", shuffle_xor ? "a mask" : "lane", (long long)lane, sp == 'c' ? "the cluster has fewer lanes" : "waves have only 32 lanes on some targets");
-            if (sp == 'w' && shuffle_xor) och_kl_note(s->diag, args[1]->pos, "wave.sum and the like work over a whole wave of any size");
+            och_kl_error(s->diag, args[1]->pos, "%s of %lld: %s", shuffle_xor ? "a mask" : "lane", (long long)lane,
+                         sp == 'c' ? "the cluster has fewer lanes" : "waves have only 32 lanes on some targets");
+            if (sp == 'w' && shuffle_xor)
+                och_kl_note(s->diag, args[1]->pos, "wave.sum and the like work over a whole wave of any size");
             return false;
         }
         och_kl_level most = sp == 'c' ? och_kl_cluster_level(space->cluster) : OCH_KL_L_WAVE;
-        if (!shuffle && i.level > most) return och_kl_error(s->diag, args[1]->pos, "%s: the %s is %s", what, shuffle_xor ? "mask" : "lane", och_kl_level_name(i.level));
+        if (!shuffle && i.level > most)
+            return och_kl_error(s->diag, args[1]->pos, "%s: the %s is %s", what, shuffle_xor ? "mask" : "lane",
+                                och_kl_level_name(i.level));
         y = och_kl_convert(s->code, pos, scalar(OCH_KL_I32), i.ir);
         if (!y) return false;
     }
@@ -210,34 +242,47 @@ bool och_kl_space_method(och_kl_spec *s, const och_kl_expr *e, const och_kl_val 
         out->multiple = v[0].multiple;
         return out->ir != NULL;
     }
-    if (sp == 'g' ? !och_kl_need_group(s, pos, what) : sp == 'w' ? !och_kl_need_wave(s, pos, what) : !och_kl_need_cluster(s, pos, what, space->cluster)) return false;
+    if (sp == 'g'   ? !och_kl_need_group(s, pos, what)
+        : sp == 'w' ? !och_kl_need_wave(s, pos, what)
+                    : !och_kl_need_cluster(s, pos, what, space->cluster))
+        return false;
     int extra = sp == 'c' && space->cluster < wave ? space->cluster : wave;
     och_kl_level level = sp == 'g' ? OCH_KL_L_GROUP : sp == 'w' ? OCH_KL_L_WAVE : och_kl_cluster_level(space->cluster);
     och_kl_ir *r = NULL;
     if (is_sum || is_max || is_min || is_scan) {
         if (!reducible(s, args[0]->pos, &v[0], what)) return false;
-        och_kl_intrinsic f = is_sum ? OCH_KL_F_WAVE_SUM : is_max ? OCH_KL_F_WAVE_MAX : is_min ? OCH_KL_F_WAVE_MIN : OCH_KL_F_WAVE_SCAN;
+        och_kl_intrinsic f = is_sum   ? OCH_KL_F_WAVE_SUM
+                             : is_max ? OCH_KL_F_WAVE_MAX
+                             : is_min ? OCH_KL_F_WAVE_MIN
+                                      : OCH_KL_F_WAVE_SCAN;
         if (is_scan) level = OCH_KL_L_LANE;
         r = cross(s, pos, f, extra, x, NULL, is_scan ? level : och_kl_join(level, OCH_KL_L_WAVE));
         if (r && sp == 'g') r = over_waves(s, pos, (int)f, r);
     } else if (shuffle || shuffle_xor) {
         level = OCH_KL_L_LANE;
         r = cross(s, pos, shuffle ? OCH_KL_F_SHUFFLE : OCH_KL_F_SHUFFLE_XOR, extra, x, y, level);
-    } else if (broadcast && sp != 'g') r = cross(s, pos, OCH_KL_F_BROADCAST, extra, x, y, level);
+    } else if (broadcast && sp != 'g')
+        r = cross(s, pos, OCH_KL_F_BROADCAST, extra, x, y, level);
     else if (broadcast) {
-        if (s->sig->waves == 1) r = cross(s, pos, OCH_KL_F_BROADCAST, wave, x, och_kl_i32(s, pos, 0), OCH_KL_L_GROUP);
+        if (s->sig->waves == 1)
+            r = cross(s, pos, OCH_KL_F_BROADCAST, wave, x, och_kl_i32(s, pos, 0), OCH_KL_L_GROUP);
         else {
             /* Of thread 0 alone: the other waves' parts are 0 bits. */
             bool is_bool = x->type.base == OCH_KL_BOOL;
             if (is_bool) x = bool_to(s, pos, x, OCH_KL_U32);
             if (!x) return false;
             och_kl_base b = x->type.base;
-            if (b != OCH_KL_F32 && b != OCH_KL_F16 && b != OCH_KL_I32 && b != OCH_KL_U32) return och_kl_error(s->diag, args[0]->pos, "%s takes f32, f16, i32, u32 or bool, found %s", what, och_kl_val_text(&v[0], buf));
+            if (b != OCH_KL_F32 && b != OCH_KL_F16 && b != OCH_KL_I32 && b != OCH_KL_U32)
+                return och_kl_error(s->diag, args[0]->pos, "%s takes f32, f16, i32, u32 or bool, found %s", what,
+                                    och_kl_val_text(&v[0], buf));
             int lanes = x->type.lanes;
             och_kl_ir *elems[32];
             x = och_kl_keep(s, pos, "b", x, v[0].level);
             och_kl_var *sv = scratch(s, pos, (uint32_t)lanes);
-            och_kl_list *outer = sv && x ? begin_if(s, pos, och_kl_binary(s->code, pos, OCH_KL_OP_EQ, och_kl_thread_id(s, pos), och_kl_i32(s, pos, 0))) : NULL;
+            och_kl_list *outer = sv && x ? begin_if(s, pos,
+                                                    och_kl_binary(s->code, pos, OCH_KL_OP_EQ, och_kl_thread_id(s, pos),
+                                                                  och_kl_i32(s, pos, 0)))
+                                         : NULL;
             if (!outer) return false;
             for (int i = 0; i < lanes; i++) {
                 och_kl_ins *st = och_kl_ins_new(s->code, s->list, OCH_KL_I_STORE, pos);
@@ -263,9 +308,12 @@ bool och_kl_space_method(och_kl_spec *s, const och_kl_expr *e, const och_kl_val 
     } else { /* any, all */
         if (all) x = och_kl_unary(s->code, pos, '!', x);
         if (!x) return false;
-        if (sp == 'c') r = to_bool(s, pos, cross(s, pos, OCH_KL_F_WAVE_MAX, extra, bool_to(s, pos, x, OCH_KL_I32), NULL, level));
-        else r = wave_any(s, pos, x);
-        if (r && sp == 'g' && s->sig->waves > 1) r = to_bool(s, pos, over_waves(s, pos, AND_OR, bool_to(s, pos, r, OCH_KL_U32)));
+        if (sp == 'c')
+            r = to_bool(s, pos, cross(s, pos, OCH_KL_F_WAVE_MAX, extra, bool_to(s, pos, x, OCH_KL_I32), NULL, level));
+        else
+            r = wave_any(s, pos, x);
+        if (r && sp == 'g' && s->sig->waves > 1)
+            r = to_bool(s, pos, over_waves(s, pos, AND_OR, bool_to(s, pos, r, OCH_KL_U32)));
         if (all && r) r = och_kl_unary(s->code, pos, '!', r);
     }
     if (!r) return false;

@@ -26,21 +26,28 @@ bool och_kl_var_tile(och_kl_spec *s, const och_kl_stmt *x) {
     const och_kl_type_ast *a[5] = {NULL};
     int n = 0;
     for (const och_kl_type_ast *t = x->type->args; t; t = t->next) {
-        if (n == 5) return och_kl_error(s->diag, t->pos, "acc_tile<T, rows, columns[, waves along rows, along columns]>");
+        if (n == 5)
+            return och_kl_error(s->diag, t->pos, "acc_tile<T, rows, columns[, waves along rows, along columns]>");
         a[n++] = t;
     }
-    if (n != 3 && n != 5) return och_kl_error(s->diag, x->type->pos, "acc_tile<T, rows, columns[, waves along rows, along columns]>");
+    if (n != 3 && n != 5)
+        return och_kl_error(s->diag, x->type->pos, "acc_tile<T, rows, columns[, waves along rows, along columns]>");
     och_kl_type t;
     uint32_t rows, cols, wr = 0, wc = 0;
     if (!och_kl_need_group(s, x->pos, "a tile") || !och_kl_resolve_type(s, a[0], &t)) return false;
-    if (!tile_extent(s, a[1], "a tile's number of rows", &rows) || !tile_extent(s, a[2], "a tile's number of columns", &cols)) return false;
-    if (n == 5 && (!tile_extent(s, a[3], "the number of waves along rows", &wr) || !tile_extent(s, a[4], "the number of waves along columns", &wc))) return false;
+    if (!tile_extent(s, a[1], "a tile's number of rows", &rows) ||
+        !tile_extent(s, a[2], "a tile's number of columns", &cols))
+        return false;
+    if (n == 5 && (!tile_extent(s, a[3], "the number of waves along rows", &wr) ||
+                   !tile_extent(s, a[4], "the number of waves along columns", &wc)))
+        return false;
     if (t.lanes > 1) return och_kl_error(s->diag, a[0]->pos, "a tile's elements are f32 or i32");
     och_kl_val v = {0};
     if (x->expr && (!och_kl_eval(s, x->expr, &v) || !och_kl_to_type(s, x->expr->pos, v, t, x->name, &v))) return false;
     och_kl_tile *tile;
     och_err err = {0};
-    och_status st = och_kl_tile_create(s->code, s->list, x->pos, x->name, t.base, rows, cols, wr, wc, v.ir, &tile, &err);
+    och_status st =
+        och_kl_tile_create(s->code, s->list, x->pos, x->name, t.base, rows, cols, wr, wc, v.ir, &tile, &err);
     if (st != OCH_OK) return failed(s, x->pos, st, &err);
     return och_kl_bind(s, x->name, x->pos, (och_kl_val){.kind = OCH_KL_V_TILE, .tile = tile}, false);
 }
@@ -50,12 +57,20 @@ static bool matrix_of(och_kl_spec *s, const och_kl_expr *e, och_kl_tile_lds *out
     och_kl_val v;
     char buf[64];
     if (!och_kl_eval(s, e, &v)) return false;
-    if (v.kind != OCH_KL_V_LDS) return och_kl_error(s->diag, e->pos, "expected a matrix in LDS, found %s", och_kl_val_text(&v, buf));
+    if (v.kind != OCH_KL_V_LDS)
+        return och_kl_error(s->diag, e->pos, "expected a matrix in LDS, found %s", och_kl_val_text(&v, buf));
     const och_kl_lds *l = v.lds;
-    if (l->rank - v.n_at != 2) return och_kl_error(s->diag, e->pos, "expected a matrix: %s has %d dimensions left", l->var->name, l->rank - v.n_at);
+    if (l->rank - v.n_at != 2)
+        return och_kl_error(s->diag, e->pos, "expected a matrix: %s has %d dimensions left", l->var->name,
+                            l->rank - v.n_at);
     och_kl_level most = s->sig->waves == 1 ? OCH_KL_L_WAVE : OCH_KL_L_GROUP;
-    if (v.level > most) return och_kl_error(s->diag, e->pos, "which matrix of %s is %s: it must be uniform in the workgroup", l->var->name, och_kl_level_name(v.level));
-    *out = (och_kl_tile_lds){.lds = l->var, .rows = l->dims[l->rank - 2], .depth = l->dims[l->rank - 1], .stride = l->dims[l->rank - 1] + l->pad};
+    if (v.level > most)
+        return och_kl_error(s->diag, e->pos, "which matrix of %s is %s: it must be uniform in the workgroup",
+                            l->var->name, och_kl_level_name(v.level));
+    *out = (och_kl_tile_lds){.lds = l->var,
+                             .rows = l->dims[l->rank - 2],
+                             .depth = l->dims[l->rank - 1],
+                             .stride = l->dims[l->rank - 1] + l->pad};
     if (v.ir) out->offset = och_kl_keep(s, e->pos, "at", v.ir, v.level);
     return !v.ir || out->offset;
 }
@@ -81,14 +96,19 @@ static bool element(element_call *c, och_kl_list *to, const och_kl_tile_at *at, 
     s->loop = NULL;
     s->depth++;
     const och_kl_name *p = l->params;
-    och_kl_val v[3] = {och_kl_val_ir(at->row, OCH_KL_L_LANE), och_kl_val_ir(at->col, OCH_KL_L_LANE), och_kl_val_ir(at->value, OCH_KL_L_LANE)};
+    och_kl_val v[3] = {och_kl_val_ir(at->row, OCH_KL_L_LANE), och_kl_val_ir(at->col, OCH_KL_L_LANE),
+                       och_kl_val_ir(at->value, OCH_KL_L_LANE)};
     bool ok = och_kl_count(s, l->pos);
-    for (int i = 0; i < 3 && ok; i++, p = p->next) ok = v[i].kind != OCH_KL_V_BAD && och_kl_bind(s, p->name, p->pos, v[i], true);
-    if (ok && out) ok = och_kl_eval(s, l->a, out) && och_kl_to_type(s, l->a->pos, *out, och_kl_type_of(c->tile->base, 1), "map", out);
+    for (int i = 0; i < 3 && ok; i++, p = p->next)
+        ok = v[i].kind != OCH_KL_V_BAD && och_kl_bind(s, p->name, p->pos, v[i], true);
+    if (ok && out)
+        ok = och_kl_eval(s, l->a, out) &&
+             och_kl_to_type(s, l->a->pos, *out, och_kl_type_of(c->tile->base, 1), "map", out);
     else if (ok && l->a) {
         och_kl_val ignored;
         ok = och_kl_eval(s, l->a, &ignored);
-    } else if (ok) ok = och_kl_stmts(s, l->body);
+    } else if (ok)
+        ok = och_kl_stmts(s, l->body);
     s->depth--;
     s->loop = loop;
     s->scope = scope;
@@ -102,7 +122,9 @@ static och_kl_ir *map_element(void *self, och_kl_list *to, const och_kl_tile_at 
     och_kl_val v;
     return element(self, to, at, &v) ? v.ir : NULL;
 }
-static bool each_element(void *self, och_kl_list *to, const och_kl_tile_at *at) { return element(self, to, at, NULL); }
+static bool each_element(void *self, och_kl_list *to, const och_kl_tile_at *at) {
+    return element(self, to, at, NULL);
+}
 
 bool och_kl_tile_method(och_kl_spec *s, const och_kl_expr *e, const och_kl_val *v, const char *name, och_kl_val *out) {
     och_kl_tile *t = v->tile;
@@ -120,9 +142,12 @@ bool och_kl_tile_method(och_kl_spec *s, const och_kl_expr *e, const och_kl_val *
         for (int i = 0; i < 6; i++) och_kl_guess_offer(&g, known[i]);
         const char *best = och_kl_guess_best(&g);
         if (best) return och_kl_error(s->diag, e->pos, "a tile has no .%s(...): did you mean \"%s\"?", name, best);
-        return och_kl_error(s->diag, e->pos, "a tile has no .%s(...): there are mma, map, each, row_max, row_sum, to_lds", name);
+        return och_kl_error(s->diag, e->pos,
+                            "a tile has no .%s(...): there are mma, map, each, row_max, row_sum, to_lds", name);
     }
-    if (n != takes[m]) return och_kl_error(s->diag, e->pos, "%s takes %d %s, found %d", name, takes[m], takes[m] == 1 ? "argument" : "arguments", n);
+    if (n != takes[m])
+        return och_kl_error(s->diag, e->pos, "%s takes %d %s, found %d", name, takes[m],
+                            takes[m] == 1 ? "argument" : "arguments", n);
     char what[24] = "a tile's ";
     strcat(what, name);
     if (!och_kl_need_group(s, e->pos, what)) return false;
@@ -135,17 +160,24 @@ bool och_kl_tile_method(och_kl_spec *s, const och_kl_expr *e, const och_kl_val *
         int params = 0;
         if (l->kind != OCH_KL_E_LAMBDA) return och_kl_error(s->diag, l->pos, "%s takes (i, j, v) => ...", name);
         for (const och_kl_name *p = l->params; p; p = p->next) params++;
-        if (params != 3) return och_kl_error(s->diag, l->pos, "%s takes a function of row, column and value, found %d names", name, params);
-        if (m == 1 && !l->a) return och_kl_error(s->diag, l->pos, "map takes a value: (i, j, v) => e; each takes statements");
+        if (params != 3)
+            return och_kl_error(s->diag, l->pos, "%s takes a function of row, column and value, found %d names", name,
+                                params);
+        if (m == 1 && !l->a)
+            return och_kl_error(s->diag, l->pos, "map takes a value: (i, j, v) => e; each takes statements");
         element_call c = {s, l, t};
         int errors = s->diag->n_errors;
-        if (m == 1) st = och_kl_tile_map(s->code, s->list, e->pos, t, map_element, &c, &err);
-        else st = och_kl_tile_each(s->code, s->list, e->pos, t, each_element, &c, &err);
+        if (m == 1)
+            st = och_kl_tile_map(s->code, s->list, e->pos, t, map_element, &c, &err);
+        else
+            st = och_kl_tile_each(s->code, s->list, e->pos, t, each_element, &c, &err);
         if (s->diag->n_errors != errors || s->n_nodes > OCH_KL_MAX_NODES) return false;
     } else if (m == 3 || m == 4) {
         och_kl_rowvec *r;
-        if (m == 3) st = och_kl_tile_row_max(s->code, s->list, e->pos, t, name, &r, &err);
-        else st = och_kl_tile_row_sum(s->code, s->list, e->pos, t, name, &r, &err);
+        if (m == 3)
+            st = och_kl_tile_row_max(s->code, s->list, e->pos, t, name, &r, &err);
+        else
+            st = och_kl_tile_row_sum(s->code, s->list, e->pos, t, name, &r, &err);
         if (st == OCH_OK) *out = (och_kl_val){.kind = OCH_KL_V_ROWVEC, .rowvec = r, .level = OCH_KL_L_LANE};
     } else {
         och_kl_tile_lds p;
@@ -157,10 +189,16 @@ bool och_kl_tile_method(och_kl_spec *s, const och_kl_expr *e, const och_kl_val *
 
 bool och_kl_rowvec_index(och_kl_spec *s, const och_kl_expr *e, const och_kl_val *v, och_kl_val *out) {
     och_kl_val i;
-    if (!s->tile_at) return och_kl_error(s->diag, e->pos, "a row vector is read in map and each of a tile: m[i], i the element's row");
-    if (e->args->next || !och_kl_eval(s, e->args, &i)) return och_kl_error(s->diag, e->pos, "a row vector takes one index, the element's row");
-    if (i.kind != OCH_KL_V_IR || i.ir != s->tile_at->row) return och_kl_error(s->diag, e->args->pos, "a row vector is read at the row of the element: the first name of (i, j, v)");
-    if (!och_kl_rowvec_fits(v->rowvec, s->tile)) return och_kl_error(s->diag, e->pos, "this row vector belongs to tiles of another shape or another split");
+    if (!s->tile_at)
+        return och_kl_error(s->diag, e->pos,
+                            "a row vector is read in map and each of a tile: m[i], i the element's row");
+    if (e->args->next || !och_kl_eval(s, e->args, &i))
+        return och_kl_error(s->diag, e->pos, "a row vector takes one index, the element's row");
+    if (i.kind != OCH_KL_V_IR || i.ir != s->tile_at->row)
+        return och_kl_error(s->diag, e->args->pos,
+                            "a row vector is read at the row of the element: the first name of (i, j, v)");
+    if (!och_kl_rowvec_fits(v->rowvec, s->tile))
+        return och_kl_error(s->diag, e->pos, "this row vector belongs to tiles of another shape or another split");
     *out = och_kl_val_ir(och_kl_rowvec_at(s->code, e->pos, v->rowvec, s->tile_at), OCH_KL_L_LANE);
     return out->ir != NULL;
 }

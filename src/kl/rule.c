@@ -1,5 +1,5 @@
-/* Grids and requirements: small programs over sizes, run by the host before a launch; and what a requirement says about the
- * multiples that sizes are of. */
+/* Grids and requirements: small programs over sizes, run by the host before a launch; and what a requirement says about
+ * the multiples that sizes are of. */
 #include "kl/spec.h"
 
 #include <stdio.h>
@@ -19,16 +19,32 @@ static void put(text_out *o, const char *s) {
 
 static int rank_of(int op) {
     switch (op) {
-    case OCH_KL_OP_OR: return 1;
-    case OCH_KL_OP_AND: return 2;
-    case '|': return 3;
-    case '^': return 4;
-    case '&': return 5;
-    case OCH_KL_OP_EQ: case OCH_KL_OP_NE: return 6;
-    case '<': case '>': case OCH_KL_OP_LE: case OCH_KL_OP_GE: return 7;
-    case OCH_KL_OP_SHL: case OCH_KL_OP_SHR: return 8;
-    case '+': case '-': return 9;
-    default: return 10;
+    case OCH_KL_OP_OR:
+        return 1;
+    case OCH_KL_OP_AND:
+        return 2;
+    case '|':
+        return 3;
+    case '^':
+        return 4;
+    case '&':
+        return 5;
+    case OCH_KL_OP_EQ:
+    case OCH_KL_OP_NE:
+        return 6;
+    case '<':
+    case '>':
+    case OCH_KL_OP_LE:
+    case OCH_KL_OP_GE:
+        return 7;
+    case OCH_KL_OP_SHL:
+    case OCH_KL_OP_SHR:
+        return 8;
+    case '+':
+    case '-':
+        return 9;
+    default:
+        return 10;
     }
 }
 
@@ -36,11 +52,25 @@ static void print(text_out *o, const och_kl_expr *e, int around) {
     static const char *const words[] = {"==", "!=", "<=", ">=", "&&", "||", "<<", ">>"};
     char num[40];
     switch (e->kind) {
-    case OCH_KL_E_INT: snprintf(num, sizeof num, "%llu", (unsigned long long)e->u.integer); put(o, num); return;
-    case OCH_KL_E_FLOAT: snprintf(num, sizeof num, "%g", e->u.real); put(o, num); return;
-    case OCH_KL_E_BOOL: put(o, e->u.integer ? "true" : "false"); return;
-    case OCH_KL_E_STRING: put(o, "\""); put(o, e->u.name); put(o, "\""); return;
-    case OCH_KL_E_NAME: put(o, e->u.name); return;
+    case OCH_KL_E_INT:
+        snprintf(num, sizeof num, "%llu", (unsigned long long)e->u.integer);
+        put(o, num);
+        return;
+    case OCH_KL_E_FLOAT:
+        snprintf(num, sizeof num, "%g", e->u.real);
+        put(o, num);
+        return;
+    case OCH_KL_E_BOOL:
+        put(o, e->u.integer ? "true" : "false");
+        return;
+    case OCH_KL_E_STRING:
+        put(o, "\"");
+        put(o, e->u.name);
+        put(o, "\"");
+        return;
+    case OCH_KL_E_NAME:
+        put(o, e->u.name);
+        return;
     case OCH_KL_E_UNARY: {
         char op[2] = {(char)e->u.op, 0};
         put(o, op);
@@ -68,8 +98,13 @@ static void print(text_out *o, const och_kl_expr *e, int around) {
         print(o, e->c, 0);
         if (around) put(o, ")");
         return;
-    case OCH_KL_E_FIELD: print(o, e->a, 12); put(o, "."); put(o, e->u.name); return;
-    case OCH_KL_E_INDEX: case OCH_KL_E_CALL:
+    case OCH_KL_E_FIELD:
+        print(o, e->a, 12);
+        put(o, ".");
+        put(o, e->u.name);
+        return;
+    case OCH_KL_E_INDEX:
+    case OCH_KL_E_CALL:
         print(o, e->a, 12);
         put(o, e->kind == OCH_KL_E_CALL ? "(" : "[");
         for (const och_kl_expr *a = e->args; a; a = a->next) {
@@ -78,7 +113,9 @@ static void print(text_out *o, const och_kl_expr *e, int around) {
         }
         put(o, e->kind == OCH_KL_E_CALL ? ")" : "]");
         return;
-    case OCH_KL_E_LAMBDA: put(o, "(...)"); return;
+    case OCH_KL_E_LAMBDA:
+        put(o, "(...)");
+        return;
     }
 }
 
@@ -97,7 +134,8 @@ typedef struct part {
 } part;
 
 static bool insert_step(och_kl_spec *s, och_kl_pos pos, och_kl_rule *r, int at, och_kl_step_op op, int64_t value) {
-    if (r->n_steps == OCH_KL_MAX_STEPS) return och_kl_error(s->diag, pos, "too long for a rule of the host: %d steps at most", OCH_KL_MAX_STEPS);
+    if (r->n_steps == OCH_KL_MAX_STEPS)
+        return och_kl_error(s->diag, pos, "too long for a rule of the host: %d steps at most", OCH_KL_MAX_STEPS);
     memmove(&r->steps[at + 1], &r->steps[at], (size_t)(r->n_steps - at) * sizeof r->steps[0]);
     r->steps[at].op = op;
     r->steps[at].value = value;
@@ -111,22 +149,47 @@ static bool add_step(och_kl_spec *s, och_kl_pos pos, och_kl_rule *r, och_kl_step
 static bool fold(och_kl_spec *s, och_kl_pos pos, och_kl_step_op op, int64_t a, int64_t b, int64_t *out) {
     bool over = false;
     switch (op) {
-    case OCH_KL_R_ADD: over = __builtin_add_overflow(a, b, out); break;
-    case OCH_KL_R_SUB: over = __builtin_sub_overflow(a, b, out); break;
-    case OCH_KL_R_MUL: over = __builtin_mul_overflow(a, b, out); break;
-    case OCH_KL_R_DIV: case OCH_KL_R_MOD: case OCH_KL_R_CEIL_DIV:
+    case OCH_KL_R_ADD:
+        over = __builtin_add_overflow(a, b, out);
+        break;
+    case OCH_KL_R_SUB:
+        over = __builtin_sub_overflow(a, b, out);
+        break;
+    case OCH_KL_R_MUL:
+        over = __builtin_mul_overflow(a, b, out);
+        break;
+    case OCH_KL_R_DIV:
+    case OCH_KL_R_MOD:
+    case OCH_KL_R_CEIL_DIV:
         if (!b || (a == INT64_MIN && b == -1)) return och_kl_error(s->diag, pos, "division by 0");
         *out = op == OCH_KL_R_DIV ? a / b : op == OCH_KL_R_MOD ? a % b : a / b + (a % b != 0 && (a < 0) == (b < 0));
         break;
-    case OCH_KL_R_MIN: *out = a < b ? a : b; break;
-    case OCH_KL_R_MAX: *out = a > b ? a : b; break;
-    case OCH_KL_R_EQ: *out = a == b; break;
-    case OCH_KL_R_NE: *out = a != b; break;
-    case OCH_KL_R_LT: *out = a < b; break;
-    case OCH_KL_R_LE: *out = a <= b; break;
-    case OCH_KL_R_AND: *out = a && b; break;
-    case OCH_KL_R_OR: *out = a || b; break;
-    default: return och_kl_error(s->diag, pos, "no such rule");
+    case OCH_KL_R_MIN:
+        *out = a < b ? a : b;
+        break;
+    case OCH_KL_R_MAX:
+        *out = a > b ? a : b;
+        break;
+    case OCH_KL_R_EQ:
+        *out = a == b;
+        break;
+    case OCH_KL_R_NE:
+        *out = a != b;
+        break;
+    case OCH_KL_R_LT:
+        *out = a < b;
+        break;
+    case OCH_KL_R_LE:
+        *out = a <= b;
+        break;
+    case OCH_KL_R_AND:
+        *out = a && b;
+        break;
+    case OCH_KL_R_OR:
+        *out = a || b;
+        break;
+    default:
+        return och_kl_error(s->diag, pos, "no such rule");
     }
     return !over || och_kl_error(s->diag, pos, "the number does not fit 64 bits");
 }
@@ -145,7 +208,8 @@ static bool two(och_kl_spec *s, och_kl_pos pos, och_kl_rule *r, och_kl_step_op o
 
 static bool gen(och_kl_spec *s, const och_kl_expr *e, och_kl_rule *r, part *out);
 
-static bool gen_two(och_kl_spec *s, const och_kl_expr *a, const och_kl_expr *b, och_kl_pos pos, och_kl_rule *r, och_kl_step_op op, part *out) {
+static bool gen_two(och_kl_spec *s, const och_kl_expr *a, const och_kl_expr *b, och_kl_pos pos, och_kl_rule *r,
+                    och_kl_step_op op, part *out) {
     part x, y;
     return gen(s, a, r, &x) && gen(s, b, r, &y) && two(s, pos, r, op, x, y, out);
 }
@@ -154,17 +218,20 @@ static bool gen_call(och_kl_spec *s, const och_kl_expr *e, och_kl_rule *r, part 
     static const struct {
         const char *name;
         och_kl_step_op op;
-    } calls[] = {{"ceil_div", OCH_KL_R_CEIL_DIV}, {"min", OCH_KL_R_MIN}, {"max", OCH_KL_R_MAX}, {"round_up", OCH_KL_R_MUL}};
+    } calls[] = {
+        {"ceil_div", OCH_KL_R_CEIL_DIV}, {"min", OCH_KL_R_MIN}, {"max", OCH_KL_R_MAX}, {"round_up", OCH_KL_R_MUL}};
     *out_is = false;
     if (e->a->kind != OCH_KL_E_NAME) return true;
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
         if (strcmp(calls[i].name, e->a->u.name)) continue;
         *out_is = true;
-        if (och_kl_count_args(e->args) != 2) return och_kl_error(s->diag, e->pos, "%s takes 2 arguments", calls[i].name);
+        if (och_kl_count_args(e->args) != 2)
+            return och_kl_error(s->diag, e->pos, "%s takes 2 arguments", calls[i].name);
         const och_kl_expr *a = e->args, *b = a->next;
         if (i < 3) return gen_two(s, a, b, e->pos, r, calls[i].op, out);
         part q, d;
-        return gen_two(s, a, b, e->pos, r, OCH_KL_R_CEIL_DIV, &q) && gen(s, b, r, &d) && two(s, e->pos, r, OCH_KL_R_MUL, q, d, out);
+        return gen_two(s, a, b, e->pos, r, OCH_KL_R_CEIL_DIV, &q) && gen(s, b, r, &d) &&
+               two(s, e->pos, r, OCH_KL_R_MUL, q, d, out);
     }
     return true;
 }
@@ -178,7 +245,9 @@ static bool gen(och_kl_spec *s, const och_kl_expr *e, och_kl_rule *r, part *out)
         if (b && b->val.size > 0) return add_step(s, e->pos, r, OCH_KL_R_SIZE, b->val.size - 1);
         if (b && b->val.size < 0) {
             och_kl_base t = b->val.ir->type.base;
-            if (!och_kl_base_is_int(t) && t != OCH_KL_BOOL) return och_kl_error(s->diag, e->pos, "%s is %s: the host computes with integers here", e->u.name, och_kl_base_names[t]);
+            if (!och_kl_base_is_int(t) && t != OCH_KL_BOOL)
+                return och_kl_error(s->diag, e->pos, "%s is %s: the host computes with integers here", e->u.name,
+                                    och_kl_base_names[t]);
             return add_step(s, e->pos, r, OCH_KL_R_SCALAR, -b->val.size - 1);
         }
     }
@@ -198,18 +267,24 @@ static bool gen(och_kl_spec *s, const och_kl_expr *e, och_kl_rule *r, part *out)
             int op;
             och_kl_step_op step;
             bool swapped;
-        } ops[] = {{'+', OCH_KL_R_ADD, false}, {'-', OCH_KL_R_SUB, false}, {'*', OCH_KL_R_MUL, false}, {'/', OCH_KL_R_DIV, false},
-                   {'%', OCH_KL_R_MOD, false}, {OCH_KL_OP_EQ, OCH_KL_R_EQ, false}, {OCH_KL_OP_NE, OCH_KL_R_NE, false}, {'<', OCH_KL_R_LT, false},
-                   {OCH_KL_OP_LE, OCH_KL_R_LE, false}, {'>', OCH_KL_R_LE, true}, {OCH_KL_OP_GE, OCH_KL_R_LT, true},
-                   {OCH_KL_OP_AND, OCH_KL_R_AND, false}, {OCH_KL_OP_OR, OCH_KL_R_OR, false}};
+        } ops[] = {
+            {'+', OCH_KL_R_ADD, false},         {'-', OCH_KL_R_SUB, false},        {'*', OCH_KL_R_MUL, false},
+            {'/', OCH_KL_R_DIV, false},         {'%', OCH_KL_R_MOD, false},        {OCH_KL_OP_EQ, OCH_KL_R_EQ, false},
+            {OCH_KL_OP_NE, OCH_KL_R_NE, false}, {'<', OCH_KL_R_LT, false},         {OCH_KL_OP_LE, OCH_KL_R_LE, false},
+            {'>', OCH_KL_R_LE, true},           {OCH_KL_OP_GE, OCH_KL_R_LT, true}, {OCH_KL_OP_AND, OCH_KL_R_AND, false},
+            {OCH_KL_OP_OR, OCH_KL_R_OR, false}};
         for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
             if (ops[i].op != e->u.op) continue;
             och_kl_val ta, tb; /* types and formats compare as constants */
-            if (e->a->kind == OCH_KL_E_NAME && e->b->kind == OCH_KL_E_NAME && (e->u.op == OCH_KL_OP_EQ || e->u.op == OCH_KL_OP_NE) && och_kl_lookup(s, e->a->u.name) &&
-                (och_kl_lookup(s, e->a->u.name)->val.kind == OCH_KL_V_TYPE || och_kl_lookup(s, e->a->u.name)->val.kind == OCH_KL_V_FORMAT)) {
+            if (e->a->kind == OCH_KL_E_NAME && e->b->kind == OCH_KL_E_NAME &&
+                (e->u.op == OCH_KL_OP_EQ || e->u.op == OCH_KL_OP_NE) && och_kl_lookup(s, e->a->u.name) &&
+                (och_kl_lookup(s, e->a->u.name)->val.kind == OCH_KL_V_TYPE ||
+                 och_kl_lookup(s, e->a->u.name)->val.kind == OCH_KL_V_FORMAT)) {
                 int64_t k;
                 och_kl_val c;
-                if (!och_kl_eval(s, e->a, &ta) || !och_kl_eval(s, e->b, &tb) || !och_kl_binary_val(s, e->pos, e->u.op, ta, tb, &c)) return false;
+                if (!och_kl_eval(s, e->a, &ta) || !och_kl_eval(s, e->b, &tb) ||
+                    !och_kl_binary_val(s, e->pos, e->u.op, ta, tb, &c))
+                    return false;
                 if (!och_kl_const_int(&c, &k)) return och_kl_error(s->diag, e->pos, "this is no constant");
                 *out = (part){true, k, 0};
                 return true;
@@ -225,7 +300,8 @@ static bool gen(och_kl_spec *s, const och_kl_expr *e, och_kl_rule *r, part *out)
         part c;
         int at = r->n_steps;
         if (!gen(s, e->a, r, &c)) return false;
-        if (!c.is_const) return och_kl_error(s->diag, e->pos, "the condition of ?: must be known when specialised, here");
+        if (!c.is_const)
+            return och_kl_error(s->diag, e->pos, "the condition of ?: must be known when specialised, here");
         r->n_steps = at;
         return gen(s, c.value ? e->b : e->c, r, out);
     }
@@ -237,7 +313,9 @@ static bool gen(och_kl_spec *s, const och_kl_expr *e, och_kl_rule *r, part *out)
     och_kl_val v;
     if (!och_kl_eval(s, e, &v)) return false;
     out->is_const = och_kl_const_int(&v, &out->value);
-    return out->is_const || och_kl_error(s->diag, e->pos, "expected a size, an integer argument or a constant, found %s", och_kl_val_text(&v, buf));
+    return out->is_const ||
+           och_kl_error(s->diag, e->pos, "expected a size, an integer argument or a constant, found %s",
+                        och_kl_val_text(&v, buf));
 }
 
 bool och_kl_rule_of(och_kl_spec *s, const och_kl_expr *e, och_kl_rule *out, bool *out_const, int64_t *out_value) {
@@ -274,8 +352,10 @@ static void facts(och_kl_spec *s, const och_kl_expr *e) {
     if (e->u.op != OCH_KL_OP_EQ) return;
     const och_kl_expr *a = e->a, *b = e->b;
     for (int i = 0; i < 2; i++) {
-        if (a->kind == OCH_KL_E_BINARY && a->u.op == '%' && b->kind == OCH_KL_E_INT && b->u.integer == 0) fact(s, a->a, a->b);
-        else fact(s, a, b);
+        if (a->kind == OCH_KL_E_BINARY && a->u.op == '%' && b->kind == OCH_KL_E_INT && b->u.integer == 0)
+            fact(s, a->a, a->b);
+        else
+            fact(s, a, b);
         const och_kl_expr *t = a;
         a = b;
         b = t;
@@ -288,7 +368,8 @@ bool och_kl_require(och_kl_spec *s, const och_kl_expr *e) {
     int64_t value;
     if (!och_kl_rule_of(s, e, &r, &is_const, &value)) return false;
     if (is_const) return value || och_kl_error(s->diag, e->pos, "these parameters do not meet: require %s", r.text);
-    if (s->sig->n_rules == OCH_KL_MAX_RULES) return och_kl_error(s->diag, e->pos, "more than %d requirements", OCH_KL_MAX_RULES);
+    if (s->sig->n_rules == OCH_KL_MAX_RULES)
+        return och_kl_error(s->diag, e->pos, "more than %d requirements", OCH_KL_MAX_RULES);
     s->sig->rules[s->sig->n_rules++] = r;
     facts(s, e);
     return true;

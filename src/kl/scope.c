@@ -87,8 +87,8 @@ void och_kl_level_raise(och_kl_spec *s, int id, och_kl_level l) {
     if (id >= 0 && l > s->levels[id]) s->levels[id] = l;
 }
 
-och_kl_slot *och_kl_slot_new(och_kl_spec *s, const char *name, och_kl_type t, const uint32_t *dims, int n_dims, bool fixed,
-                             och_kl_level level) {
+och_kl_slot *och_kl_slot_new(och_kl_spec *s, const char *name, och_kl_type t, const uint32_t *dims, int n_dims,
+                             bool fixed, och_kl_level level) {
     och_kl_slot *slot = och_kl_alloc(s, 1, sizeof *slot);
     if (!slot) return NULL;
     slot->id = -1;

@@ -35,11 +35,15 @@ static const och_kl_binding *given(const och_kl_spec *s, const char *name) {
 }
 
 static const char *kind_text(const och_kl_param_ast *p) {
-    return p->kind == OCH_KL_P_ELEM ? "a storage type" : p->kind == OCH_KL_P_FORMAT ? "a format" : p->kind == OCH_KL_P_BOOL ? "true or false" : "an integer";
+    return p->kind == OCH_KL_P_ELEM     ? "a storage type"
+           : p->kind == OCH_KL_P_FORMAT ? "a format"
+           : p->kind == OCH_KL_P_BOOL   ? "true or false"
+                                        : "an integer";
 }
 
 /* The value of a binding, as text. INVALID where it is none. */
-static och_status parse_value(och_kl_spec *s, const och_kl_param_ast *p, const char *text, och_kl_val *out, och_err *err) {
+static och_status parse_value(och_kl_spec *s, const och_kl_param_ast *p, const char *text, och_kl_val *out,
+                              och_err *err) {
     och_status bad = OCH_INVALID;
     if (p->kind == OCH_KL_P_ELEM) {
         for (size_t i = 0; i < sizeof elems / sizeof *elems; i++)
@@ -69,14 +73,16 @@ static och_status parse_value(och_kl_spec *s, const och_kl_param_ast *p, const c
             return OCH_OK;
         }
     }
-    return och_err_set(err, bad, "kernel %s, parameter %s: expected %s, found \"%s\"", s->kernel->name, p->name, kind_text(p), text);
+    return och_err_set(err, bad, "kernel %s, parameter %s: expected %s, found \"%s\"", s->kernel->name, p->name,
+                       kind_text(p), text);
 }
 
 static bool value_text(const och_kl_val *v, char *buf, size_t n) {
     int64_t k;
     if (v->kind == OCH_KL_V_TYPE) return snprintf(buf, n, "%s", och_kl_base_names[v->type.base]) < (int)n;
     if (v->kind == OCH_KL_V_FORMAT) return snprintf(buf, n, "%s", v->decl->name) < (int)n;
-    if (v->kind == OCH_KL_V_IR && och_kl_is_int(v->ir, &k)) return snprintf(buf, n, "%s", k ? "true" : "false") < (int)n;
+    if (v->kind == OCH_KL_V_IR && och_kl_is_int(v->ir, &k))
+        return snprintf(buf, n, "%s", k ? "true" : "false") < (int)n;
     return snprintf(buf, n, "%lld", (long long)v->integer) < (int)n;
 }
 
@@ -84,11 +90,15 @@ static bool default_value(och_kl_spec *s, const och_kl_param_ast *p, och_kl_val 
     char buf[64];
     if (!och_kl_eval(s, p->default_value, v)) return false;
     int64_t k;
-    bool ok = p->kind == OCH_KL_P_ELEM     ? v->kind == OCH_KL_V_TYPE && v->type.lanes == 1 && v->type.base != OCH_KL_BOOL && v->type.base != OCH_KL_U64
+    bool ok = p->kind == OCH_KL_P_ELEM ? v->kind == OCH_KL_V_TYPE && v->type.lanes == 1 &&
+                                             v->type.base != OCH_KL_BOOL && v->type.base != OCH_KL_U64
               : p->kind == OCH_KL_P_FORMAT ? v->kind == OCH_KL_V_FORMAT && v->decl->kind == OCH_KL_D_FORMAT
-              : p->kind == OCH_KL_P_BOOL   ? v->kind == OCH_KL_V_IR && v->ir->type.base == OCH_KL_BOOL && och_kl_is_int(v->ir, &k)
-                                           : och_kl_const_int(v, &k);
-    if (!ok) return och_kl_error(s->diag, p->default_value->pos, "the default of %s must be %s, found %s", p->name, kind_text(p), och_kl_val_text(v, buf));
+              : p->kind == OCH_KL_P_BOOL
+                  ? v->kind == OCH_KL_V_IR && v->ir->type.base == OCH_KL_BOOL && och_kl_is_int(v->ir, &k)
+                  : och_kl_const_int(v, &k);
+    if (!ok)
+        return och_kl_error(s->diag, p->default_value->pos, "the default of %s must be %s, found %s", p->name,
+                            kind_text(p), och_kl_val_text(v, buf));
     if (p->kind == OCH_KL_P_INT) {
         och_kl_const_int(v, &k);
         *v = och_kl_val_int(k);
@@ -108,9 +118,11 @@ static och_status bind_params(och_kl_spec *s, och_err *err) {
                 size_t at = strlen(known);
                 snprintf(known + at, sizeof known - at, "%s%s", at ? ", " : "", p->name);
             }
-            return och_err_set(err, OCH_INVALID, "kernel %s has no parameter %s: there are %s", k->name, s->bindings[i].name, *known ? known : "none");
+            return och_err_set(err, OCH_INVALID, "kernel %s has no parameter %s: there are %s", k->name,
+                               s->bindings[i].name, *known ? known : "none");
         }
-        if (given(s, s->bindings[i].name) != &s->bindings[i]) return och_err_set(err, OCH_INVALID, "kernel %s: parameter %s is given twice", k->name, p->name);
+        if (given(s, s->bindings[i].name) != &s->bindings[i])
+            return och_err_set(err, OCH_INVALID, "kernel %s: parameter %s is given twice", k->name, p->name);
     }
     int at = snprintf(sig->entry, sizeof sig->entry, "%s", k->name);
     size_t spec = 0;
@@ -119,26 +131,39 @@ static och_status bind_params(och_kl_spec *s, och_err *err) {
     for (const och_kl_param_ast *p = k->params; p; p = p->next) {
         const och_kl_binding *b = given(s, p->name);
         och_kl_val v;
-        if (b) OCH_TRY(parse_value(s, p, b->value, &v, err));
-        else if (!p->default_value) return och_err_set(err, OCH_INVALID, "kernel %s: parameter %s is missing: it has no default", k->name, p->name);
-        else if (!default_value(s, p, &v)) return OCH_COMPILE;
+        if (b)
+            OCH_TRY(parse_value(s, p, b->value, &v, err));
+        else if (!p->default_value)
+            return och_err_set(err, OCH_INVALID, "kernel %s: parameter %s is missing: it has no default", k->name,
+                               p->name);
+        else if (!default_value(s, p, &v))
+            return OCH_COMPILE;
         if (p->kind == OCH_KL_P_INT && p->ranged) {
             int64_t lo, hi;
-            if (!och_kl_eval_const_int(s, p->lo, "a bound", &lo) || !och_kl_eval_const_int(s, p->hi, "a bound", &hi)) return OCH_COMPILE;
-            if (v.integer < lo || v.integer > hi) return och_err_set(err, OCH_INVALID, "kernel %s, parameter %s: expected %lld to %lld, found %lld", k->name, p->name, (long long)lo, (long long)hi, (long long)v.integer);
+            if (!och_kl_eval_const_int(s, p->lo, "a bound", &lo) || !och_kl_eval_const_int(s, p->hi, "a bound", &hi))
+                return OCH_COMPILE;
+            if (v.integer < lo || v.integer > hi)
+                return och_err_set(err, OCH_INVALID, "kernel %s, parameter %s: expected %lld to %lld, found %lld",
+                                   k->name, p->name, (long long)lo, (long long)hi, (long long)v.integer);
         }
         if (!och_kl_bind(s, p->name, p->pos, v, true)) return OCH_NOMEM;
         char text[OCH_KL_NAME_BYTES];
-        if (!value_text(&v, text, sizeof text)) return och_err_set(err, OCH_RANGE, "kernel %s, parameter %s: the value's name is longer than %d bytes", k->name, p->name, OCH_KL_NAME_BYTES - 1);
+        if (!value_text(&v, text, sizeof text))
+            return och_err_set(err, OCH_RANGE, "kernel %s, parameter %s: the value's name is longer than %d bytes",
+                               k->name, p->name, OCH_KL_NAME_BYTES - 1);
         int n = snprintf(sig->spec + spec, sizeof sig->spec - spec, "%s%s=%s", spec ? "," : "", p->name, text);
-        if (n < 0 || (size_t)n >= sizeof sig->spec - spec) return och_err_set(err, OCH_RANGE, "kernel %s: its parameters take more than %zu bytes", k->name, sizeof sig->spec - 1);
+        if (n < 0 || (size_t)n >= sizeof sig->spec - spec)
+            return och_err_set(err, OCH_RANGE, "kernel %s: its parameters take more than %zu bytes", k->name,
+                               sizeof sig->spec - 1);
         spec += (size_t)n;
         for (char *c = text; *c; c++)
             if (*c == '-') *c = 'm';
         if (!longer) {
             n = snprintf(sig->entry + at, sizeof sig->entry - (size_t)at, "_%s_%s", p->name, text);
-            if (n < 0 || (size_t)n >= sizeof sig->entry - (size_t)at) longer = true;
-            else at += n;
+            if (n < 0 || (size_t)n >= sizeof sig->entry - (size_t)at)
+                longer = true;
+            else
+                at += n;
         }
     }
     if (longer) {
@@ -152,7 +177,8 @@ static och_status bind_params(och_kl_spec *s, och_err *err) {
 /* ---- arguments ---- */
 
 static bool copy_name(och_kl_spec *s, och_kl_pos pos, const char *name, char *out) {
-    if (strlen(name) >= OCH_KL_NAME_BYTES) return och_kl_error(s->diag, pos, "a name of the signature has at most %d bytes", OCH_KL_NAME_BYTES - 1);
+    if (strlen(name) >= OCH_KL_NAME_BYTES)
+        return och_kl_error(s->diag, pos, "a name of the signature has at most %d bytes", OCH_KL_NAME_BYTES - 1);
     strcpy(out, name);
     return true;
 }
@@ -172,13 +198,15 @@ static int size_index(och_kl_spec *s, och_kl_pos pos, const char *name) {
 
 static bool dims_of(och_kl_spec *s, const och_kl_arg_ast *a, och_kl_arg *arg, och_kl_buffer *b) {
     int n = 0;
-    if (!a->type->matrix || !a->type->dims) return och_kl_error(s->diag, a->type->pos, "the sizes of a buffer are written [n, d]");
+    if (!a->type->matrix || !a->type->dims)
+        return och_kl_error(s->diag, a->type->pos, "the sizes of a buffer are written [n, d]");
     for (const och_kl_expr *d = a->type->dims; d; d = d->next, n++) {
         if (n == 3) return och_kl_error(s->diag, d->pos, "a buffer has up to 3 dimensions");
         och_kl_rule *r = &arg->dims[n];
         och_kl_text_of(d, r->text, sizeof r->text);
         r->n_steps = 1;
-        if (d->kind == OCH_KL_E_NAME && !och_kl_lookup(s, d->u.name) && !och_kl_find_decl(s, OCH_KL_D_CONST, d->u.name)) {
+        if (d->kind == OCH_KL_E_NAME && !och_kl_lookup(s, d->u.name) &&
+            !och_kl_find_decl(s, OCH_KL_D_CONST, d->u.name)) {
             int i = size_index(s, d->pos, d->u.name);
             if (i < 0) return false;
             r->steps[0].op = OCH_KL_R_SIZE;
@@ -200,18 +228,22 @@ static bool arg_type(och_kl_spec *s, const och_kl_arg_ast *a, och_kl_arg *arg, o
     const och_kl_type_ast *t = a->type;
     char buf[64];
     if (!t) return och_kl_error(s->diag, a->pos, "an argument of a kernel needs a type");
-    bool plain = t->name && !strcmp(t->name, "buf"), weight = t->name && !strcmp(t->name, "qbuf"), act = t->name && !strcmp(t->name, "actbuf");
+    bool plain = t->name && !strcmp(t->name, "buf"), weight = t->name && !strcmp(t->name, "qbuf"),
+         act = t->name && !strcmp(t->name, "actbuf");
     if (a->dir == OCH_KL_DIR_VALUE) {
         och_kl_type x;
         if (plain || weight || act) return och_kl_error(s->diag, t->pos, "a buffer is `in`, `out` or `inout`");
-        if (t->dims || !och_kl_resolve_type(s, t, &x)) return t->dims ? och_kl_error(s->diag, t->pos, "an argument is a scalar or a buffer") : false;
-        if (x.lanes > 1 || och_kl_is_storage(x.base)) return och_kl_error(s->diag, t->pos, "an argument is f32, f16, i32, u32, i64, u64 or bool");
+        if (t->dims || !och_kl_resolve_type(s, t, &x))
+            return t->dims ? och_kl_error(s->diag, t->pos, "an argument is a scalar or a buffer") : false;
+        if (x.lanes > 1 || och_kl_is_storage(x.base))
+            return och_kl_error(s->diag, t->pos, "an argument is f32, f16, i32, u32, i64, u64 or bool");
         arg->kind = OCH_KL_A_SCALAR;
         arg->elem_bytes = arg->bytes = och_kl_base_bytes(x.base);
         b->elem = x.base;
         return copy_name(s, t->pos, och_kl_base_names[x.base], arg->type);
     }
-    if (!plain && !weight && !act) return och_kl_error(s->diag, t->pos, "`in`, `out` and `inout` stand before buf, qbuf and actbuf");
+    if (!plain && !weight && !act)
+        return och_kl_error(s->diag, t->pos, "`in`, `out` and `inout` stand before buf, qbuf and actbuf");
     if (!t->args || t->args->next) return och_kl_error(s->diag, t->pos, "%s<...> takes one type", t->name);
     arg->kind = b->kind = plain ? OCH_KL_A_BUFFER : weight ? OCH_KL_A_WEIGHT : OCH_KL_A_ACT;
     arg->in = b->in = a->dir != OCH_KL_DIR_OUT;
@@ -220,7 +252,8 @@ static bool arg_type(och_kl_spec *s, const och_kl_arg_ast *a, och_kl_arg *arg, o
     if (plain) {
         och_kl_type x;
         if (!och_kl_resolve_type(s, t->args, &x)) return false;
-        if (x.lanes > 1 || x.base == OCH_KL_BOOL) return och_kl_error(s->diag, t->args->pos, "a buffer holds scalars: .load4 reads several");
+        if (x.lanes > 1 || x.base == OCH_KL_BOOL)
+            return och_kl_error(s->diag, t->args->pos, "a buffer holds scalars: .load4 reads several");
         b->elem = x.base;
         arg->elem_bytes = arg->align_bytes = och_kl_base_bytes(x.base);
         if (!copy_name(s, t->args->pos, och_kl_base_names[x.base], arg->type)) return false;
@@ -229,9 +262,11 @@ static bool arg_type(och_kl_spec *s, const och_kl_arg_ast *a, och_kl_arg *arg, o
         if (t->args->name) {
             och_kl_expr name = {.kind = OCH_KL_E_NAME, .pos = t->args->pos, .u.name = t->args->name};
             if (!och_kl_eval(s, &name, &f)) return false;
-        } else if (!och_kl_eval(s, t->args->value, &f)) return false;
+        } else if (!och_kl_eval(s, t->args->value, &f))
+            return false;
         if (f.kind != OCH_KL_V_FORMAT || f.decl->kind != (weight ? OCH_KL_D_FORMAT : OCH_KL_D_ACT))
-            return och_kl_error(s->diag, t->args->pos, "%s<...> takes %s, found %s", t->name, weight ? "a format" : "an act format", och_kl_val_text(&f, buf));
+            return och_kl_error(s->diag, t->args->pos, "%s<...> takes %s, found %s", t->name,
+                                weight ? "a format" : "an act format", och_kl_val_text(&f, buf));
         b->format = f.decl;
         arg->align_bytes = 16;
         if (!copy_name(s, t->args->pos, f.decl->name, arg->type)) return false;
@@ -256,7 +291,8 @@ static bool alias(och_kl_spec *s, const och_kl_arg_ast *a, och_kl_buffer *b) {
     for (const och_kl_name *n = a->over; n; n = n->next) {
         och_kl_buffer *other = NULL;
         for (int i = 0; i < s->n_buffers; i++)
-            if (!strcmp(s->buffers[i].ast->name, n->name) && s->buffers[i].arg->kind != OCH_KL_A_SCALAR) other = &s->buffers[i];
+            if (!strcmp(s->buffers[i].ast->name, n->name) && s->buffers[i].arg->kind != OCH_KL_A_SCALAR)
+                other = &s->buffers[i];
         if (!other) return och_kl_error(s->diag, n->pos, "over: no buffer is named \"%s\"", n->name);
         if (other == b) return och_kl_error(s->diag, n->pos, "over: %s itself", n->name);
         other->aliased = b->aliased = true;
@@ -325,7 +361,9 @@ static bool arguments(och_kl_spec *s) {
     }
     for (i = 0; i < n; i++) {
         och_kl_buffer *b = &s->buffers[i];
-        if (och_kl_lookup(s, b->ast->name)) return och_kl_error(s->diag, b->ast->pos, "\"%s\" is the name of a parameter, a size or another argument", b->ast->name);
+        if (och_kl_lookup(s, b->ast->name))
+            return och_kl_error(s->diag, b->ast->pos, "\"%s\" is the name of a parameter, a size or another argument",
+                                b->ast->name);
         och_kl_val x = {.kind = OCH_KL_V_BUFFER, .buf = b};
         if (b->arg->kind == OCH_KL_A_SCALAR) {
             uint32_t bytes = b->arg->elem_bytes;
@@ -339,7 +377,8 @@ static bool arguments(och_kl_spec *s) {
         if (x.kind == OCH_KL_V_BAD || !och_kl_bind(s, b->ast->name, b->ast->pos, x, true)) return false;
         for (int d = 0; d < b->rank; d++) {
             const och_kl_rule *r = &b->arg->dims[d];
-            b->dims[d] = r->steps[0].op == OCH_KL_R_SIZE ? size_ir[r->steps[0].value] : och_kl_i64(s, b->ast->pos, r->steps[0].value);
+            b->dims[d] = r->steps[0].op == OCH_KL_R_SIZE ? size_ir[r->steps[0].value]
+                                                         : och_kl_i64(s, b->ast->pos, r->steps[0].value);
             if (!b->dims[d]) return false;
         }
     }
@@ -361,7 +400,9 @@ static bool row_rules(och_kl_spec *s) {
     }
     for (int i = 0; i < sig->n_sizes; i++) {
         if (!bytes[i]) continue;
-        if (sig->n_rules == OCH_KL_MAX_RULES) return och_kl_error(s->diag, s->kernel->pos, "more than %d requirements, those on the lengths of rows included", OCH_KL_MAX_RULES);
+        if (sig->n_rules == OCH_KL_MAX_RULES)
+            return och_kl_error(s->diag, s->kernel->pos,
+                                "more than %d requirements, those on the lengths of rows included", OCH_KL_MAX_RULES);
         och_kl_rule *r = &sig->rules[sig->n_rules++];
         int64_t most = (int64_t)(UINT32_MAX / bytes[i]) - MAX_THREADS;
         *r = (och_kl_rule){.n_steps = 3};
@@ -383,7 +424,8 @@ static bool geometry(och_kl_spec *s) {
     och_kl_pos pos = k->waves ? k->waves->pos : k->pos;
     if (waves < 1) return och_kl_error(s->diag, pos, "a workgroup has at least one wave, found %lld", (long long)waves);
     if (waves > MAX_THREADS || waves * s->profile.wave > MAX_THREADS)
-        return och_kl_error(s->diag, pos, "%lld waves of %d lanes are more than %d threads", (long long)waves, s->profile.wave, MAX_THREADS);
+        return och_kl_error(s->diag, pos, "%lld waves of %d lanes are more than %d threads", (long long)waves,
+                            s->profile.wave, MAX_THREADS);
     sig->wave = s->profile.wave;
     sig->waves = (int)waves;
     sig->threads = (int)waves * s->profile.wave;
@@ -419,7 +461,10 @@ static bool lds_total(och_kl_spec *s) {
         for (int i = 0; i < v->n_dims; i++) bytes *= v->dims[i];
         total += (bytes + 15) / 16 * 16;
     }
-    if (limit > 0 && total > (uint64_t)limit) return och_kl_error(s->diag, s->kernel->pos, "%s takes %llu bytes of LDS: a workgroup of %s has %lld", s->kernel->name, (unsigned long long)total, s->profile.target.target->name, (long long)limit);
+    if (limit > 0 && total > (uint64_t)limit)
+        return och_kl_error(s->diag, s->kernel->pos, "%s takes %llu bytes of LDS: a workgroup of %s has %lld",
+                            s->kernel->name, (unsigned long long)total, s->profile.target.target->name,
+                            (long long)limit);
     s->sig->lds_bytes = (uint32_t)total;
     return true;
 }
@@ -427,7 +472,9 @@ static bool lds_total(och_kl_spec *s) {
 static och_status lower(och_kl_spec *s, och_err *err) {
     och_kl_signature *sig = s->sig;
     const och_kl_decl *k = s->kernel;
-    if (strlen(k->name) >= sizeof sig->kernel) return och_err_set(err, OCH_RANGE, "kernel %.40s...: a name has at most %zu bytes", k->name, sizeof sig->kernel - 1);
+    if (strlen(k->name) >= sizeof sig->kernel)
+        return och_err_set(err, OCH_RANGE, "kernel %.40s...: a name has at most %zu bytes", k->name,
+                           sizeof sig->kernel - 1);
     strcpy(sig->kernel, k->name);
     memcpy(sig->target, s->profile.target.name, sizeof sig->target);
     OCH_TRY(bind_params(s, err));
@@ -442,7 +489,8 @@ static och_status lower(och_kl_spec *s, och_err *err) {
     for (int i = 0; i < s->n_buffers && ok; i++) {
         och_kl_buffer *b = &s->buffers[i];
         for (int d = 0; d < b->rank; d++)
-            if (b->arg->dims[d].steps[0].op == OCH_KL_R_SIZE) b->multiples[d] = s->size_multiples[b->arg->dims[d].steps[0].value];
+            if (b->arg->dims[d].steps[0].op == OCH_KL_R_SIZE)
+                b->multiples[d] = s->size_multiples[b->arg->dims[d].steps[0].value];
         if (b->format) ok = och_kl_format_planes(s, b);
     }
     ok = ok && och_kl_stmts(s, k->body) && lds_total(s);
@@ -482,8 +530,14 @@ och_status och_kl_specialise(const och_kl_unit *u, const char *kernel, const och
     for (int turn = 0;; turn++) {
         och_kl_level *levels = s.levels;
         int n_levels = s.n_levels, cap = s.cap_levels;
-        s = (och_kl_spec){.unit = u, .kernel = k, .bindings = bindings, .n_bindings = n_bindings, .profile = *profile,
-                          .levels = levels, .n_levels = n_levels, .cap_levels = cap};
+        s = (och_kl_spec){.unit = u,
+                          .kernel = k,
+                          .bindings = bindings,
+                          .n_bindings = n_bindings,
+                          .profile = *profile,
+                          .levels = levels,
+                          .n_levels = n_levels,
+                          .cap_levels = cap};
         och_kl_code_destroy(code);
         och_strbuf_clear(&text);
         och_err_clear(&first);
@@ -505,12 +559,14 @@ och_status och_kl_specialise(const och_kl_unit *u, const char *kernel, const och
             break;
         }
     }
-    if (st == OCH_COMPILE && first.status == OCH_OK) och_err_set(&first, OCH_COMPILE, "kernel %s does not compile", kernel);
+    if (st == OCH_COMPILE && first.status == OCH_OK)
+        och_err_set(&first, OCH_COMPILE, "kernel %s does not compile", kernel);
     if (diag) och_strbuf_append(diag, och_strbuf_str(&text), text.size);
     if (st != OCH_OK) {
         och_err_set(err, st, "%s", first.message);
         och_kl_code_destroy(code);
-    } else *out_code = code;
+    } else
+        *out_code = code;
     och_strbuf_deinit(&text);
     och_free(s.levels);
     return st;
@@ -522,7 +578,9 @@ och_status och_kl_profile_init(och_kl_profile *p, const char *target, int wave, 
     const och_target *t = p->target.target;
     if (!wave) wave = t->wave_default;
     bool has = (wave == 32 && (t->waves & OCH_WAVE32)) || (wave == 64 && (t->waves & OCH_WAVE64));
-    if (!has) return och_err_set(err, OCH_INVALID, "%s has no waves of %d lanes: there are%s%s", t->name, wave, t->waves & OCH_WAVE32 ? " 32" : "", t->waves & OCH_WAVE64 ? " 64" : "");
+    if (!has)
+        return och_err_set(err, OCH_INVALID, "%s has no waves of %d lanes: there are%s%s", t->name, wave,
+                           t->waves & OCH_WAVE32 ? " 32" : "", t->waves & OCH_WAVE64 ? " 64" : "");
     p->wave = wave;
     return OCH_OK;
 }

@@ -1,6 +1,7 @@
-/* Specialisation, from inside: what its files share. A kernel's statements are lowered in order into the code's IR while names
- * are resolved, constants computed, functions inlined and types checked. A variable may get a value that fewer see as the same
- * further down than where it is read; so the whole is lowered again, starting from what is known by then, until nothing rises.
+/* Specialisation, from inside: what its files share. A kernel's statements are lowered in order into the code's IR
+ * while names are resolved, constants computed, functions inlined and types checked. A variable may get a value that
+ * fewer see as the same further down than where it is read; so the whole is lowered again, starting from what is known
+ * by then, until nothing rises.
  *
  * Functions that return bool have reported the error when they return false. */
 #ifndef OCH_KL_SPEC_H
@@ -11,17 +12,25 @@
 
 /* Who sees the same value, finer than och_kl_uniformity: the clusters are told apart. Greater: fewer. */
 typedef enum och_kl_level {
-    OCH_KL_L_CONST, OCH_KL_L_GROUP, OCH_KL_L_WAVE, OCH_KL_L_C32, OCH_KL_L_C16, OCH_KL_L_C8, OCH_KL_L_LANE
+    OCH_KL_L_CONST,
+    OCH_KL_L_GROUP,
+    OCH_KL_L_WAVE,
+    OCH_KL_L_C32,
+    OCH_KL_L_C16,
+    OCH_KL_L_C8,
+    OCH_KL_L_LANE
 } och_kl_level;
-static inline och_kl_level och_kl_join(och_kl_level a, och_kl_level b) { return a > b ? a : b; }
+static inline och_kl_level och_kl_join(och_kl_level a, och_kl_level b) {
+    return a > b ? a : b;
+}
 och_kl_uniformity och_kl_level_uniformity(och_kl_level l);
 const char *och_kl_level_name(och_kl_level l); /* "lane", "wave-uniform", ... */
 och_kl_level och_kl_cluster_level(int lanes);
 
 typedef enum och_kl_val_kind {
-    OCH_KL_V_BAD,    /* of what failed to check: every use fails without another message */
+    OCH_KL_V_BAD, /* of what failed to check: every use fails without another message */
     OCH_KL_V_VOID,
-    OCH_KL_V_INT,    /* a number without a type yet */
+    OCH_KL_V_INT, /* a number without a type yet */
     OCH_KL_V_REAL,
     OCH_KL_V_CHOICE, /* c ? 1 : 2: one of two numbers, `sides`; `ir` is the condition */
     OCH_KL_V_IR,     /* a value */
@@ -43,7 +52,7 @@ typedef enum och_kl_val_kind {
 typedef struct och_kl_slot {
     och_kl_var *var;
     och_kl_level level;
-    int id;        /* in the table that lasts from one lowering to the next; -1: the level is final */
+    int id; /* in the table that lasts from one lowering to the next; -1: the level is final */
     bool read;
     uint64_t multiple;
 } och_kl_slot;
@@ -54,13 +63,13 @@ typedef struct och_kl_buffer {
     och_kl_arg_kind kind;
     bool in, out, optional, aliased, written;
     och_kl_var *var;
-    och_kl_base elem;            /* BUFFER */
-    const och_kl_decl *format;   /* WEIGHT, ACT */
+    och_kl_base elem;          /* BUFFER */
+    const och_kl_decl *format; /* WEIGHT, ACT */
     int rank;
-    och_kl_ir *dims[3];          /* i64 */
+    och_kl_ir *dims[3]; /* i64 */
     uint64_t multiples[3];
-    och_kl_ir *strides[2];       /* i64: elements, or bytes of WEIGHT and ACT */
-    och_kl_ir *planes[16];       /* u32: where each begins in a row */
+    och_kl_ir *strides[2]; /* i64: elements, or bytes of WEIGHT and ACT */
+    och_kl_ir *planes[16]; /* u32: where each begins in a row */
 } och_kl_buffer;
 
 typedef struct och_kl_lds {
@@ -76,7 +85,7 @@ typedef struct och_kl_bundle {
     och_kl_ir *row, *index; /* first byte of the row (i64), number of the unit (u32): simple */
     och_kl_level level;
     bool streamed;
-    och_kl_list *list;  /* the loads go into it behind `anchor` */
+    och_kl_list *list; /* the loads go into it behind `anchor` */
     och_kl_ins *anchor;
     och_kl_list *outer; /* not NULL: they are declared in it, behind `outer_anchor`, and assigned there */
     och_kl_ins *outer_anchor;
@@ -147,23 +156,23 @@ typedef struct och_kl_spec {
     och_kl_level skipped;         /* lanes that have left this turn of the loop */
     och_kl_loop *loop;
     och_kl_frame *frame;
-    int depth;                    /* of blocks in the kernel */
-    bool constants_only;          /* no run-time value may come out of an expression */
+    int depth;           /* of blocks in the kernel */
+    bool constants_only; /* no run-time value may come out of an expression */
     bool in_kernel;
-    och_kl_level *levels;         /* of variables and loops, by number; lasts over the lowerings. Owned */
+    och_kl_level *levels; /* of variables and loops, by number; lasts over the lowerings. Owned */
     int n_levels, cap_levels, next_level;
     bool again;
     uint64_t n_nodes;
     och_kl_buffer *buffers;
     int n_buffers;
     uint64_t size_multiples[OCH_KL_MAX_SIZES];
-    struct och_kl_scratch {       /* LDS of reductions */
+    struct och_kl_scratch { /* LDS of reductions */
         och_kl_var *var;
         och_kl_base elem;
-        uint32_t slots;           /* elements in each half */
+        uint32_t slots; /* elements in each half */
         struct och_kl_scratch *next;
-    } *scratch;
-    bool scratch_dirty[2];        /* a half may still be read by another wave */
+    } * scratch;
+    bool scratch_dirty[2]; /* a half may still be read by another wave */
     int scratch_turn;
     /* In a stage: stores to LDS are kept for after `do`, and what they need is declared outside of the conditions. */
     och_kl_list *deferred, *stage_outer;
@@ -188,18 +197,20 @@ bool och_kl_unknown(och_kl_spec *s, och_kl_pos pos, const char *what, const char
 int och_kl_level_new(och_kl_spec *s, och_kl_level *out_level);
 void och_kl_level_raise(och_kl_spec *s, int id, och_kl_level l);
 /* A register variable. fixed: its level is `level`; else it is found by what is assigned. */
-och_kl_slot *och_kl_slot_new(och_kl_spec *s, const char *name, och_kl_type t, const uint32_t *dims, int n_dims, bool fixed,
-                             och_kl_level level);
+och_kl_slot *och_kl_slot_new(och_kl_spec *s, const char *name, och_kl_type t, const uint32_t *dims, int n_dims,
+                             bool fixed, och_kl_level level);
 void och_kl_slot_raise(och_kl_spec *s, och_kl_slot *slot, och_kl_level level);
 
 /* ---- type.c ---- */
-bool och_kl_base_find(const char *name, och_kl_base *out);             /* f32 ... i64, bool, also storage types */
-bool och_kl_type_find(const char *name, och_kl_type *out);             /* f32x4 too */
-bool och_kl_is_storage(och_kl_base b);                                 /* bf16 fp8 bf8 i8 u8 i16 u16 */
-och_kl_base och_kl_arithmetic(och_kl_base b);                          /* what a storage type is loaded as */
+bool och_kl_base_find(const char *name, och_kl_base *out); /* f32 ... i64, bool, also storage types */
+bool och_kl_type_find(const char *name, och_kl_type *out); /* f32x4 too */
+bool och_kl_is_storage(och_kl_base b);                     /* bf16 fp8 bf8 i8 u8 i16 u16 */
+och_kl_base och_kl_arithmetic(och_kl_base b);              /* what a storage type is loaded as */
 const char *och_kl_type_text(och_kl_type t, char buf[24]);
-const char *och_kl_val_text(const och_kl_val *v, char buf[64]);        /* "f32", "a buffer", ... */
-static inline bool och_kl_same(och_kl_type a, och_kl_type b) { return a.base == b.base && a.lanes == b.lanes; }
+const char *och_kl_val_text(const och_kl_val *v, char buf[64]); /* "f32", "a buffer", ... */
+static inline bool och_kl_same(och_kl_type a, och_kl_type b) {
+    return a.base == b.base && a.lanes == b.lanes;
+}
 static inline bool och_kl_is_number(const och_kl_val *v) {
     return v->kind == OCH_KL_V_INT || v->kind == OCH_KL_V_REAL || v->kind == OCH_KL_V_CHOICE;
 }
@@ -250,9 +261,15 @@ void och_kl_scratch_unknown(och_kl_spec *s); /* control came from somewhere else
 bool och_kl_need_group(och_kl_spec *s, och_kl_pos pos, const char *what);
 bool och_kl_need_wave(och_kl_spec *s, och_kl_pos pos, const char *what);
 bool och_kl_need_cluster(och_kl_spec *s, och_kl_pos pos, const char *what, int lanes);
-static inline och_kl_ir *och_kl_i32(och_kl_spec *s, och_kl_pos pos, int64_t v) { return och_kl_int(s->code, pos, och_kl_type_of(OCH_KL_I32, 1), v); }
-static inline och_kl_ir *och_kl_u32(och_kl_spec *s, och_kl_pos pos, int64_t v) { return och_kl_int(s->code, pos, och_kl_type_of(OCH_KL_U32, 1), v); }
-static inline och_kl_ir *och_kl_i64(och_kl_spec *s, och_kl_pos pos, int64_t v) { return och_kl_int(s->code, pos, och_kl_type_of(OCH_KL_I64, 1), v); }
+static inline och_kl_ir *och_kl_i32(och_kl_spec *s, och_kl_pos pos, int64_t v) {
+    return och_kl_int(s->code, pos, och_kl_type_of(OCH_KL_I32, 1), v);
+}
+static inline och_kl_ir *och_kl_u32(och_kl_spec *s, och_kl_pos pos, int64_t v) {
+    return och_kl_int(s->code, pos, och_kl_type_of(OCH_KL_U32, 1), v);
+}
+static inline och_kl_ir *och_kl_i64(och_kl_spec *s, och_kl_pos pos, int64_t v) {
+    return och_kl_int(s->code, pos, och_kl_type_of(OCH_KL_I64, 1), v);
+}
 och_kl_ir *och_kl_thread_id(och_kl_spec *s, och_kl_pos pos);
 och_kl_ir *och_kl_lane(och_kl_spec *s, och_kl_pos pos);
 och_kl_ir *och_kl_wave_id(och_kl_spec *s, och_kl_pos pos);
@@ -264,38 +281,43 @@ typedef struct och_kl_place {
     och_kl_level level; /* of the index */
     och_kl_buffer *buf; /* NULL: LDS */
 } och_kl_place;
-bool och_kl_index(och_kl_spec *s, const och_kl_expr *e, och_kl_val *out);          /* E_INDEX as a value or a part of an array */
+bool och_kl_index(och_kl_spec *s, const och_kl_expr *e, och_kl_val *out); /* E_INDEX as a value or a part of an array */
 /* e as a place in memory that may be written; false in *out_is: it is none (no error). */
 bool och_kl_place_of(och_kl_spec *s, const och_kl_expr *e, och_kl_place *out, bool *out_is);
-bool och_kl_row(och_kl_spec *s, och_kl_pos pos, const och_kl_val *buf, const och_kl_expr *args, bool clamped, och_kl_val *out);
-bool och_kl_row_method(och_kl_spec *s, const och_kl_expr *e, const och_kl_val *base, const char *name, bool *out_is, och_kl_val *out);
+bool och_kl_row(och_kl_spec *s, och_kl_pos pos, const och_kl_val *buf, const och_kl_expr *args, bool clamped,
+                och_kl_val *out);
+bool och_kl_row_method(och_kl_spec *s, const och_kl_expr *e, const och_kl_val *base, const char *name, bool *out_is,
+                       och_kl_val *out);
 bool och_kl_load_place(och_kl_spec *s, och_kl_pos pos, const och_kl_place *p, och_kl_val *out);
 bool och_kl_store_place(och_kl_spec *s, och_kl_pos pos, och_kl_place *p, och_kl_val v);
 bool och_kl_atomic(och_kl_spec *s, const och_kl_expr *e, const char *name, bool *out_is, och_kl_val *out);
-och_kl_ir *och_kl_row_offset(och_kl_spec *s, och_kl_pos pos, och_kl_buffer *b, och_kl_ir *const *index, int n, bool clamped); /* bytes */
+och_kl_ir *och_kl_row_offset(och_kl_spec *s, och_kl_pos pos, och_kl_buffer *b, och_kl_ir *const *index, int n,
+                             bool clamped); /* bytes */
 /* A value in a variable of the stage's outermost block, set where it stands; outside of stages the value itself. */
 och_kl_ir *och_kl_carry(och_kl_spec *s, och_kl_pos pos, const char *name, och_kl_ir *x);
 /* Stores to LDS, or keeps the store for the end of the stage. */
 void och_kl_emit_store(och_kl_spec *s, och_kl_pos pos, const och_kl_mem *m, och_kl_ir *value);
-och_kl_lds *och_kl_lds_new(och_kl_spec *s, const char *name, och_kl_base elem, const uint32_t *dims, int rank, bool pad);
+och_kl_lds *och_kl_lds_new(och_kl_spec *s, const char *name, och_kl_base elem, const uint32_t *dims, int rank,
+                           bool pad);
 
 /* ---- lower_reduce.c: reductions, shuffles, votes ---- */
-bool och_kl_space_method(och_kl_spec *s, const och_kl_expr *e, const och_kl_val *space, const char *name, och_kl_val *out);
+bool och_kl_space_method(och_kl_spec *s, const och_kl_expr *e, const och_kl_val *space, const char *name,
+                         och_kl_val *out);
 
 /* ---- format.c ---- */
 bool och_kl_format_facts(och_kl_spec *s, const och_kl_decl *d, int64_t *out_unit, int64_t *out_block);
 bool och_kl_format_field(och_kl_spec *s, och_kl_pos pos, const och_kl_decl *d, const char *name, och_kl_val *out);
 bool och_kl_format_planes(och_kl_spec *s, och_kl_buffer *b); /* where they begin, into the prologue */
 bool och_kl_unit_of(och_kl_spec *s, const och_kl_expr *e, const och_kl_val *row, bool streamed, och_kl_val *out);
-och_kl_bundle *och_kl_bundle_new(och_kl_spec *s, och_kl_pos pos, och_kl_buffer *b, och_kl_ir *row, och_kl_ir *unit, och_kl_level level,
-                                 bool streamed);
+och_kl_bundle *och_kl_bundle_new(och_kl_spec *s, och_kl_pos pos, och_kl_buffer *b, och_kl_ir *row, och_kl_ir *unit,
+                                 och_kl_level level, bool streamed);
 bool och_kl_unit_field(och_kl_spec *s, och_kl_pos pos, const och_kl_val *unit, const char *name, och_kl_val *out);
 bool och_kl_put(och_kl_spec *s, const och_kl_expr *e, const och_kl_val *row);
 
 /* ---- call.c, call_math.c ---- */
 bool och_kl_eval_call(och_kl_spec *s, const och_kl_expr *e, och_kl_val *out);
-bool och_kl_inline(och_kl_spec *s, och_kl_pos pos, const och_kl_decl *fn, const och_kl_decl *format, och_kl_val *args, int n_args,
-                   och_kl_val *out);
+bool och_kl_inline(och_kl_spec *s, och_kl_pos pos, const och_kl_decl *fn, const och_kl_decl *format, och_kl_val *args,
+                   int n_args, och_kl_val *out);
 /* A function of the language. *out_is false: no such name. */
 bool och_kl_builtin(och_kl_spec *s, const och_kl_expr *e, const char *name, bool *out_is, och_kl_val *out);
 void och_kl_offer_builtins(och_kl_guess *g);
@@ -310,7 +332,8 @@ bool och_kl_stmt_while(och_kl_spec *s, const och_kl_stmt *x);
 bool och_kl_stmt_pipeline(och_kl_spec *s, const och_kl_stmt *x);
 bool och_kl_stmt_copy(och_kl_spec *s, const och_kl_stmt *x);
 bool och_kl_var_tile(och_kl_spec *s, const och_kl_stmt *x);
-bool och_kl_tile_method(och_kl_spec *s, const och_kl_expr *e, const och_kl_val *tile, const char *name, och_kl_val *out);
+bool och_kl_tile_method(och_kl_spec *s, const och_kl_expr *e, const och_kl_val *tile, const char *name,
+                        och_kl_val *out);
 bool och_kl_rowvec_index(och_kl_spec *s, const och_kl_expr *e, const och_kl_val *v, och_kl_val *out);
 
 /* ---- rule.c ---- */

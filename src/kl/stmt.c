@@ -22,8 +22,10 @@ static bool stmt_let(och_kl_spec *s, const och_kl_stmt *x) {
         och_kl_type t;
         ok = och_kl_resolve_type(s, x->type, &t) && och_kl_to_type(s, x->pos, v, t, x->name, &v);
     }
-    if (ok && (och_kl_is_number(&v) || (v.kind == OCH_KL_V_REG && v.n_at == v.slot->var->n_dims))) ok = och_kl_to_value(s, x->expr->pos, v, &v);
-    if (ok && (v.kind == OCH_KL_V_VOID || v.kind == OCH_KL_V_STRING || v.kind == OCH_KL_V_REG || v.kind == OCH_KL_V_SPACE || v.kind == OCH_KL_V_AXES || v.kind == OCH_KL_V_TILE))
+    if (ok && (och_kl_is_number(&v) || (v.kind == OCH_KL_V_REG && v.n_at == v.slot->var->n_dims)))
+        ok = och_kl_to_value(s, x->expr->pos, v, &v);
+    if (ok && (v.kind == OCH_KL_V_VOID || v.kind == OCH_KL_V_STRING || v.kind == OCH_KL_V_REG ||
+               v.kind == OCH_KL_V_SPACE || v.kind == OCH_KL_V_AXES || v.kind == OCH_KL_V_TILE))
         ok = och_kl_error(s->diag, x->expr->pos, "%s: expected a value, found %s", x->name, och_kl_val_text(&v, buf));
     if (ok) {
         v = och_kl_keep_val(s, x->pos, x->name, v);
@@ -48,31 +50,42 @@ static bool stmt_var(och_kl_spec *s, const och_kl_stmt *x) {
     och_kl_val v = {.kind = OCH_KL_V_VOID};
     if (x->type) {
         ok = och_kl_resolve_type(s, x->type, &t);
-        if (ok && x->type->matrix) ok = och_kl_error(s->diag, x->type->pos, "an array is written %s[..][..]", x->type->name);
+        if (ok && x->type->matrix)
+            ok = och_kl_error(s->diag, x->type->pos, "an array is written %s[..][..]", x->type->name);
         for (const och_kl_expr *d = x->type->dims; d && ok; d = d->next) {
             int64_t k;
-            if (n_dims == 3) ok = och_kl_error(s->diag, d->pos, "an array has up to 3 dimensions");
+            if (n_dims == 3)
+                ok = och_kl_error(s->diag, d->pos, "an array has up to 3 dimensions");
             else if ((ok = och_kl_eval_const_int(s, d, "an extent", &k))) {
-                if (k < 1 || k > 4096) ok = och_kl_error(s->diag, d->pos, "an extent of a register array is 1 to 4096, found %lld", (long long)k);
+                if (k < 1 || k > 4096)
+                    ok = och_kl_error(s->diag, d->pos, "an extent of a register array is 1 to 4096, found %lld",
+                                      (long long)k);
                 else {
                     dims[n_dims++] = (uint32_t)k;
                     total *= (uint64_t)k;
                 }
             }
         }
-        if (ok && total * t.lanes > 4096) ok = och_kl_error(s->diag, x->type->pos, "%llu elements do not fit a lane's registers", (unsigned long long)(total * t.lanes));
+        if (ok && total * t.lanes > 4096)
+            ok = och_kl_error(s->diag, x->type->pos, "%llu elements do not fit a lane's registers",
+                              (unsigned long long)(total * t.lanes));
         if (ok && och_kl_is_storage(t.base)) {
             ok = och_kl_error(s->diag, x->type->pos, "%s is for storage only", och_kl_base_names[t.base]);
             och_kl_note(s->diag, x->type->pos, "a variable holds %s", och_kl_base_names[och_kl_arithmetic(t.base)]);
         }
-    } else if (!x->expr) ok = och_kl_error(s->diag, x->pos, "%s needs a type or a value", x->name);
+    } else if (!x->expr)
+        ok = och_kl_error(s->diag, x->pos, "%s needs a type or a value", x->name);
     if (ok && x->expr) {
         ok = och_kl_eval(s, x->expr, &v);
-        if (ok && v.kind == OCH_KL_V_INT && x->type && och_kl_base_is_float(t.base)) v = och_kl_val_real((double)v.integer);
-        if (ok) ok = x->type ? och_kl_to_type(s, x->expr->pos, v, t, x->name, &v) : och_kl_to_value(s, x->expr->pos, v, &v);
+        if (ok && v.kind == OCH_KL_V_INT && x->type && och_kl_base_is_float(t.base))
+            v = och_kl_val_real((double)v.integer);
+        if (ok)
+            ok = x->type ? och_kl_to_type(s, x->expr->pos, v, t, x->name, &v) : och_kl_to_value(s, x->expr->pos, v, &v);
         if (ok && !x->type) {
             t = v.ir->type;
-            if (och_kl_is_storage(t.base)) ok = och_kl_error(s->diag, x->expr->pos, "%s is for storage only: %s(...) converts", och_kl_val_text(&v, buf), och_kl_base_names[och_kl_arithmetic(t.base)]);
+            if (och_kl_is_storage(t.base))
+                ok = och_kl_error(s->diag, x->expr->pos, "%s is for storage only: %s(...) converts",
+                                  och_kl_val_text(&v, buf), och_kl_base_names[och_kl_arithmetic(t.base)]);
         }
     }
     och_kl_slot *slot = ok ? och_kl_slot_new(s, x->name, t, dims, n_dims, false, OCH_KL_L_CONST) : NULL;
@@ -94,20 +107,27 @@ static bool stmt_lds(och_kl_spec *s, const och_kl_stmt *x) {
     if (s->frame || s->depth) return och_kl_error(s->diag, x->pos, "lds stands at the top of a kernel's body");
     och_kl_bind(s, x->name, x->pos, (och_kl_val){.kind = OCH_KL_V_BAD}, true);
     if (!x->type || !och_kl_resolve_type(s, x->type, &t)) return false;
-    if (t.lanes > 1 || t.base == OCH_KL_BOOL) return och_kl_error(s->diag, x->type->pos, "an array in LDS holds scalars: .load4 reads several");
+    if (t.lanes > 1 || t.base == OCH_KL_BOOL)
+        return och_kl_error(s->diag, x->type->pos, "an array in LDS holds scalars: .load4 reads several");
     uint64_t total = och_kl_base_bytes(t.base);
     for (const och_kl_expr *d = x->type->dims; d; d = d->next) {
         int64_t k;
         if (n == 3) return och_kl_error(s->diag, d->pos, "an array has up to 3 dimensions");
         if (!och_kl_eval_const_int(s, d, "an extent", &k)) return false;
-        if (k < 1 || k > 1 << 20) return och_kl_error(s->diag, d->pos, "an extent is 1 to 1048576, found %lld", (long long)k);
+        if (k < 1 || k > 1 << 20)
+            return och_kl_error(s->diag, d->pos, "an extent is 1 to 1048576, found %lld", (long long)k);
         dims[n++] = (uint32_t)k;
         total *= (uint64_t)k;
     }
-    if (!n || x->type->matrix) return och_kl_error(s->diag, x->type->pos, "an array in LDS is written %s[..][..]", x->type->name ? x->type->name : "T");
-    if (total > 1u << 24) return och_kl_error(s->diag, x->pos, "%llu bytes of LDS: a workgroup has %d", (unsigned long long)total, s->profile.target.target->lds_workgroup_bytes);
+    if (!n || x->type->matrix)
+        return och_kl_error(s->diag, x->type->pos, "an array in LDS is written %s[..][..]",
+                            x->type->name ? x->type->name : "T");
+    if (total > 1u << 24)
+        return och_kl_error(s->diag, x->pos, "%llu bytes of LDS: a workgroup has %d", (unsigned long long)total,
+                            s->profile.target.target->lds_workgroup_bytes);
     och_kl_lds *l = och_kl_lds_new(s, x->name, t.base, dims, n, x->pad_auto);
-    return l && och_kl_bind(s, x->name, x->pos, (och_kl_val){.kind = OCH_KL_V_LDS, .lds = l, .level = OCH_KL_L_CONST}, true);
+    return l &&
+           och_kl_bind(s, x->name, x->pos, (och_kl_val){.kind = OCH_KL_V_LDS, .lds = l, .level = OCH_KL_L_CONST}, true);
 }
 
 /* ---- assignments ---- */
@@ -128,7 +148,9 @@ static bool reg_target(och_kl_spec *s, const och_kl_expr *e, och_kl_val *out, in
     if (!b) return och_kl_unknown(s, root->pos, "name", root->u.name);
     if (b->val.kind == OCH_KL_V_BAD) return false;
     if (b->val.kind != OCH_KL_V_REG) {
-        och_kl_error(s->diag, root->pos, b->val.kind == OCH_KL_V_IR ? "%s does not change" : "%s is %s: it cannot be assigned to", b->name, och_kl_val_text(&b->val, buf));
+        och_kl_error(s->diag, root->pos,
+                     b->val.kind == OCH_KL_V_IR ? "%s does not change" : "%s is %s: it cannot be assigned to", b->name,
+                     och_kl_val_text(&b->val, buf));
         if (b->val.kind == OCH_KL_V_IR && b->pos.file) och_kl_note(s->diag, b->pos, "`var %s` would", b->name);
         return false;
     }
@@ -142,17 +164,26 @@ static bool reg_target(och_kl_spec *s, const och_kl_expr *e, och_kl_val *out, in
             och_kl_val i;
             if (!och_kl_eval(s, a, &i)) return false;
             if (!och_kl_const_int(&i, &k)) {
-                och_kl_error(s->diag, a->pos, "an index of %s must be known when compiled: it lives in registers", v->name);
+                och_kl_error(s->diag, a->pos, "an index of %s must be known when compiled: it lives in registers",
+                             v->name);
                 och_kl_note(s->diag, a->pos, "a `static for` variable is; an array in LDS takes any index");
                 return false;
             }
             int64_t extent = out->n_at < v->n_dims ? (int64_t)v->dims[out->n_at] : v->type.lanes;
-            if (*out_elem >= 0 || (out->n_at == v->n_dims && v->type.lanes == 1)) return och_kl_error(s->diag, a->pos, "%s has %d %s", v->name, v->n_dims, v->n_dims == 1 ? "dimension" : "dimensions");
-            if (k < 0 || k >= extent) return och_kl_error(s->diag, a->pos, "index %lld of an extent of %lld", (long long)k, (long long)extent);
-            if (out->n_at < v->n_dims) out->at[out->n_at++] = (uint32_t)k;
-            else *out_elem = (int)k;
+            if (*out_elem >= 0 || (out->n_at == v->n_dims && v->type.lanes == 1))
+                return och_kl_error(s->diag, a->pos, "%s has %d %s", v->name, v->n_dims,
+                                    v->n_dims == 1 ? "dimension" : "dimensions");
+            if (k < 0 || k >= extent)
+                return och_kl_error(s->diag, a->pos, "index %lld of an extent of %lld", (long long)k,
+                                    (long long)extent);
+            if (out->n_at < v->n_dims)
+                out->at[out->n_at++] = (uint32_t)k;
+            else
+                *out_elem = (int)k;
         }
-    if (out->n_at < v->n_dims) return och_kl_error(s->diag, e->pos, "%s needs %d more %s: arrays are assigned by element", v->name, v->n_dims - out->n_at, v->n_dims - out->n_at == 1 ? "index" : "indices");
+    if (out->n_at < v->n_dims)
+        return och_kl_error(s->diag, e->pos, "%s needs %d more %s: arrays are assigned by element", v->name,
+                            v->n_dims - out->n_at, v->n_dims - out->n_at == 1 ? "index" : "indices");
     return true;
 }
 
@@ -193,9 +224,11 @@ static bool stmt_assign(och_kl_spec *s, const och_kl_stmt *x) {
     och_kl_val v;
     och_kl_place p;
     bool is;
-    if (x->target->kind != OCH_KL_E_NAME && x->target->kind != OCH_KL_E_INDEX) return och_kl_error(s->diag, x->target->pos, "this cannot be assigned to");
+    if (x->target->kind != OCH_KL_E_NAME && x->target->kind != OCH_KL_E_INDEX)
+        return och_kl_error(s->diag, x->target->pos, "this cannot be assigned to");
     if (!och_kl_eval(s, x->expr, &v)) return false;
-    if (v.kind == OCH_KL_V_REG && v.n_at == v.slot->var->n_dims && !och_kl_to_value(s, x->expr->pos, v, &v)) return false;
+    if (v.kind == OCH_KL_V_REG && v.n_at == v.slot->var->n_dims && !och_kl_to_value(s, x->expr->pos, v, &v))
+        return false;
     och_kl_ins *tail = s->list->last;
     if (!och_kl_place_of(s, x->target, &p, &is)) return false;
     if (!is) return assign_reg(s, x, v);
@@ -211,7 +244,9 @@ static bool stmt_assign(och_kl_spec *s, const och_kl_stmt *x) {
     if (x->op != '=') {
         och_kl_val old;
         p.mem.index = och_kl_keep(s, x->pos, "at", p.mem.index, p.level);
-        if (!p.mem.index || !och_kl_load_place(s, x->target->pos, &p, &old) || !och_kl_binary_val(s, x->pos, x->op, old, v, &v)) return false;
+        if (!p.mem.index || !och_kl_load_place(s, x->target->pos, &p, &old) ||
+            !och_kl_binary_val(s, x->pos, x->op, old, v, &v))
+            return false;
     }
     return och_kl_store_place(s, x->pos, &p, v);
 }
@@ -257,7 +292,8 @@ static bool stmt_if(och_kl_spec *s, const och_kl_stmt *x) {
         a->value = c.ir;
         i->value = och_kl_use(s->code, x->pos, v);
         later->value = och_kl_use(s->code, x->pos, v);
-    } else i->value = c.ir;
+    } else
+        i->value = c.ir;
     bool before[2] = {s->scratch_dirty[0], s->scratch_dirty[1]};
     s->control = och_kl_join(control, c.level);
     if (deferred) s->deferred = &later->body;
@@ -278,13 +314,17 @@ static bool stmt_if(och_kl_spec *s, const och_kl_stmt *x) {
 
 static bool stmt_jump(och_kl_spec *s, const och_kl_stmt *x) {
     const char *what = x->kind == OCH_KL_S_BREAK ? "break" : "continue";
-    if (!s->loop) return och_kl_error(s->diag, x->pos, "%s stands in no loop%s", what, s->deferred ? "" : " (a static for is none)");
+    if (!s->loop)
+        return och_kl_error(s->diag, x->pos, "%s stands in no loop%s", what,
+                            s->deferred ? "" : " (a static for is none)");
     och_kl_level c = och_kl_control(s);
     if (x->kind == OCH_KL_S_BREAK) {
         if (c > och_kl_join(s->loop->level, s->loop->around)) s->again = true;
         och_kl_level_raise(s, s->loop->id, c);
-    } else s->skipped = och_kl_join(s->skipped, c);
-    return och_kl_ins_new(s->code, s->list, x->kind == OCH_KL_S_BREAK ? OCH_KL_I_BREAK : OCH_KL_I_CONTINUE, x->pos) != NULL;
+    } else
+        s->skipped = och_kl_join(s->skipped, c);
+    return och_kl_ins_new(s->code, s->list, x->kind == OCH_KL_S_BREAK ? OCH_KL_I_BREAK : OCH_KL_I_CONTINUE, x->pos) !=
+           NULL;
 }
 
 static bool stmt_return(och_kl_spec *s, const och_kl_stmt *x) {
@@ -299,22 +339,35 @@ bool och_kl_stmt_one(och_kl_spec *s, const och_kl_stmt *x) {
     och_kl_val v;
     if (!och_kl_count(s, x->pos)) return false;
     switch (x->kind) {
-    case OCH_KL_S_LET: return stmt_let(s, x);
-    case OCH_KL_S_VAR: return stmt_var(s, x);
-    case OCH_KL_S_LDS: return stmt_lds(s, x);
-    case OCH_KL_S_ASSIGN: return stmt_assign(s, x);
-    case OCH_KL_S_EXPR: return och_kl_eval(s, x->expr, &v);
-    case OCH_KL_S_IF: return stmt_if(s, x);
-    case OCH_KL_S_WHILE: return och_kl_stmt_while(s, x);
-    case OCH_KL_S_FOR: return och_kl_stmt_for(s, x);
+    case OCH_KL_S_LET:
+        return stmt_let(s, x);
+    case OCH_KL_S_VAR:
+        return stmt_var(s, x);
+    case OCH_KL_S_LDS:
+        return stmt_lds(s, x);
+    case OCH_KL_S_ASSIGN:
+        return stmt_assign(s, x);
+    case OCH_KL_S_EXPR:
+        return och_kl_eval(s, x->expr, &v);
+    case OCH_KL_S_IF:
+        return stmt_if(s, x);
+    case OCH_KL_S_WHILE:
+        return och_kl_stmt_while(s, x);
+    case OCH_KL_S_FOR:
+        return och_kl_stmt_for(s, x);
     case OCH_KL_S_BLOCK: {
         och_kl_ins *b = och_kl_ins_new(s->code, s->list, OCH_KL_I_BLOCK, x->pos);
         return b && in_list(s, x->body, &b->body);
     }
-    case OCH_KL_S_BREAK: case OCH_KL_S_CONTINUE: return stmt_jump(s, x);
-    case OCH_KL_S_RETURN: return stmt_return(s, x);
-    case OCH_KL_S_PIPELINE: return och_kl_stmt_pipeline(s, x);
-    case OCH_KL_S_COPY: return och_kl_stmt_copy(s, x);
+    case OCH_KL_S_BREAK:
+    case OCH_KL_S_CONTINUE:
+        return stmt_jump(s, x);
+    case OCH_KL_S_RETURN:
+        return stmt_return(s, x);
+    case OCH_KL_S_PIPELINE:
+        return och_kl_stmt_pipeline(s, x);
+    case OCH_KL_S_COPY:
+        return och_kl_stmt_copy(s, x);
     }
     return false;
 }

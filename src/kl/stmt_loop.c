@@ -3,7 +3,9 @@
 
 #include <string.h>
 
-static och_kl_type scalar(och_kl_base b) { return och_kl_type_of(b, 1); }
+static och_kl_type scalar(och_kl_base b) {
+    return och_kl_type_of(b, 1);
+}
 
 static bool unroll(och_kl_spec *s, const och_kl_stmt *x, const och_kl_name *name, const och_kl_range *r) {
     if (!name) {
@@ -17,7 +19,9 @@ static bool unroll(och_kl_spec *s, const och_kl_stmt *x, const och_kl_name *name
     }
     int64_t a, b, step = 1;
     if (!r || !r->b) return och_kl_error(s->diag, name->pos, "a static for takes a range a..b for each of its names");
-    if (!och_kl_eval_const_int(s, r->a, "a bound of a static for", &a) || !och_kl_eval_const_int(s, r->b, "a bound of a static for", &b)) return false;
+    if (!och_kl_eval_const_int(s, r->a, "a bound of a static for", &a) ||
+        !och_kl_eval_const_int(s, r->b, "a bound of a static for", &b))
+        return false;
     if (r->step && !och_kl_eval_const_int(s, r->step, "the step of a static for", &step)) return false;
     if (step < 1) return och_kl_error(s->diag, r->step->pos, "a step is at least 1, found %lld", (long long)step);
     och_kl_binding_node *scope = s->scope;
@@ -53,13 +57,20 @@ static bool body(och_kl_spec *s, const och_kl_stmt *x, och_kl_list *list, och_kl
 }
 
 /* x.lanes(n), group.waves(n): where i starts, how far it steps, how many see the same i. */
-static bool share(och_kl_spec *s, const och_kl_expr *e, och_kl_ir **out_from, int *out_step, och_kl_level *out_level, const och_kl_expr **out_n) {
+static bool share(och_kl_spec *s, const och_kl_expr *e, och_kl_ir **out_from, int *out_step, och_kl_level *out_level,
+                  const och_kl_expr **out_n) {
     och_kl_val v;
-    if (e->kind != OCH_KL_E_CALL || e->a->kind != OCH_KL_E_FIELD) return och_kl_error(s->diag, e->pos, "expected a range a..b, or group.lanes(n), wave.lanes(n), cluster(c).lanes(n), group.waves(n)");
+    if (e->kind != OCH_KL_E_CALL || e->a->kind != OCH_KL_E_FIELD)
+        return och_kl_error(
+            s->diag, e->pos,
+            "expected a range a..b, or group.lanes(n), wave.lanes(n), cluster(c).lanes(n), group.waves(n)");
     const char *name = e->a->u.name;
     if (!och_kl_eval(s, e->a->a, &v)) return false;
     bool lanes = !strcmp(name, "lanes"), waves = !strcmp(name, "waves");
-    if (v.kind != OCH_KL_V_SPACE || v.space == 't' || !(lanes || (waves && v.space == 'g'))) return och_kl_error(s->diag, e->pos, "expected a range a..b, or group.lanes(n), wave.lanes(n), cluster(c).lanes(n), group.waves(n)");
+    if (v.kind != OCH_KL_V_SPACE || v.space == 't' || !(lanes || (waves && v.space == 'g')))
+        return och_kl_error(
+            s->diag, e->pos,
+            "expected a range a..b, or group.lanes(n), wave.lanes(n), cluster(c).lanes(n), group.waves(n)");
     if (och_kl_count_args(e->args) != 1) return och_kl_error(s->diag, e->pos, "%s takes one number", name);
     if (!s->in_kernel) return och_kl_error(s->diag, e->pos, "%s is for a kernel's body", name);
     *out_n = e->args;
@@ -82,7 +93,8 @@ static bool share(och_kl_spec *s, const och_kl_expr *e, och_kl_ir **out_from, in
 }
 
 /* In a stage a share with known turns is written out, so that its stores can wait. */
-static bool unrolled_share(och_kl_spec *s, const och_kl_stmt *x, och_kl_ir *from, int64_t step, int64_t n, och_kl_level level) {
+static bool unrolled_share(och_kl_spec *s, const och_kl_stmt *x, och_kl_ir *from, int64_t step, int64_t n,
+                           och_kl_level level) {
     bool ok = true;
     from = och_kl_keep(s, x->pos, x->names->name, from, level);
     if (!from) return false;
@@ -128,7 +140,9 @@ static bool unrolled_share(och_kl_spec *s, const och_kl_stmt *x, och_kl_ir *from
 bool och_kl_stmt_for(och_kl_spec *s, const och_kl_stmt *x) {
     if (x->is_static) return unroll(s, x, x->names, x->ranges);
     const och_kl_range *r = x->ranges;
-    if (x->names->next || r->next) return och_kl_error(s->diag, x->names->next ? x->names->next->pos : x->pos, "only a static for has several names");
+    if (x->names->next || r->next)
+        return och_kl_error(s->diag, x->names->next ? x->names->next->pos : x->pos,
+                            "only a static for has several names");
     och_kl_val a, b, step = och_kl_val_int(1);
     och_kl_level level, trips;
     och_kl_ir *from, *limit, *by;
@@ -136,13 +150,16 @@ bool och_kl_stmt_for(och_kl_spec *s, const och_kl_stmt *x) {
         const och_kl_expr *n = NULL;
         int by_int = 1;
         int64_t known;
-        if (r->step || x->ranges->step) return och_kl_error(s->diag, r->step->pos, "a share of a range has its own step");
-        if (!share(s, r->a, &from, &by_int, &level, &n) || !och_kl_eval(s, n, &b) || !och_kl_to_index(s, n->pos, b, &b)) return false;
+        if (r->step || x->ranges->step)
+            return och_kl_error(s->diag, r->step->pos, "a share of a range has its own step");
+        if (!share(s, r->a, &from, &by_int, &level, &n) || !och_kl_eval(s, n, &b) || !och_kl_to_index(s, n->pos, b, &b))
+            return false;
         limit = och_kl_convert(s->code, n->pos, scalar(OCH_KL_I32), b.ir);
         by = och_kl_i32(s, x->pos, by_int);
         /* Where the turns come out even, all make the same number of them. */
         trips = b.multiple % (uint64_t)by_int == 0 ? b.level : och_kl_join(level, b.level);
-        if (s->deferred && och_kl_is_int(limit, &known) && (known + by_int - 1) / by_int <= 256) return unrolled_share(s, x, from, by_int, known, level);
+        if (s->deferred && och_kl_is_int(limit, &known) && (known + by_int - 1) / by_int <= 256)
+            return unrolled_share(s, x, from, by_int, known, level);
         a = och_kl_val_int(0);
     } else {
         const och_kl_expr *e[3] = {r->a, r->b, r->step};
@@ -155,10 +172,12 @@ bool och_kl_stmt_for(och_kl_spec *s, const och_kl_stmt *x) {
         och_kl_type t = a.ir->type;
         if (t.lanes > 1 || (t.base != OCH_KL_I32 && t.base != OCH_KL_U32 && t.base != OCH_KL_I64)) {
             char buf[64];
-            return och_kl_error(s->diag, r->a->pos, "a for counts in i32, u32 or i64, found %s", och_kl_val_text(&a, buf));
+            return och_kl_error(s->diag, r->a->pos, "a for counts in i32, u32 or i64, found %s",
+                                och_kl_val_text(&a, buf));
         }
         int64_t k;
-        if (och_kl_const_int(&step, &k) && k < 1) return och_kl_error(s->diag, r->step->pos, "a step is at least 1, found %lld", (long long)k);
+        if (och_kl_const_int(&step, &k) && k < 1)
+            return och_kl_error(s->diag, r->step->pos, "a step is at least 1, found %lld", (long long)k);
         if (!och_kl_to_type(s, r->step ? r->step->pos : x->pos, step, t, "the step", &step)) return false;
         from = a.ir;
         limit = b.ir;
@@ -169,7 +188,8 @@ bool och_kl_stmt_for(och_kl_spec *s, const och_kl_stmt *x) {
     limit = och_kl_keep(s, x->pos, "end", limit, b.level);
     och_kl_ins *i = limit && by ? och_kl_loose(s, OCH_KL_I_FOR, x->pos) : NULL;
     if (!i) return false;
-    och_kl_slot *slot = och_kl_slot_new(s, x->names->name, from->type, NULL, 0, true, och_kl_join(level, OCH_KL_L_GROUP));
+    och_kl_slot *slot =
+        och_kl_slot_new(s, x->names->name, from->type, NULL, 0, true, och_kl_join(level, OCH_KL_L_GROUP));
     if (!slot) return false;
     slot->multiple = r->b ? och_kl_gcd(a.multiple, step.multiple) : 1;
     i->var = slot->var;
@@ -181,7 +201,8 @@ bool och_kl_stmt_for(och_kl_spec *s, const och_kl_stmt *x) {
     och_kl_list *deferred = s->deferred;
     s->deferred = NULL; /* in a stage its turns are not known: its stores to LDS come before `do` */
     och_kl_binding_node *scope = s->scope;
-    bool ok = och_kl_bind(s, x->names->name, x->names->pos, (och_kl_val){.kind = OCH_KL_V_REG, .slot = slot}, true) && body(s, x, &i->body, trips, &loop);
+    bool ok = och_kl_bind(s, x->names->name, x->names->pos, (och_kl_val){.kind = OCH_KL_V_REG, .slot = slot}, true) &&
+              body(s, x, &i->body, trips, &loop);
     s->scope = scope;
     s->deferred = deferred;
     och_kl_insert_after(s->list, s->list->last, i);
@@ -217,7 +238,8 @@ bool och_kl_stmt_while(och_kl_spec *s, const och_kl_stmt *x) {
         if (!leave || !och_kl_ins_new(s->code, &leave->body, OCH_KL_I_BREAK, x->pos)) return false;
         leave->value = och_kl_unary(s->code, x->pos, '!', c.ir);
         w->value = och_kl_int(s->code, x->pos, scalar(OCH_KL_BOOL), 1);
-    } else w->value = c.ir;
+    } else
+        w->value = c.ir;
     ok = body(s, x, &w->body, c.level, &loop);
     s->deferred = deferred;
     och_kl_insert_after(s->list, s->list->last, w);
