@@ -8,8 +8,9 @@
  * Activations are float32. Token-parallel operands have one row a token of the step.
  *
  * Ids are data and are looked at when an op runs. Those that the scheduler makes (slots, tables, seqs, positions, rows)
- * are checked by the reference (OCH_RANGE), and a faster provider may trust them; EMBED's come from outside and are checked
- * by every provider. */
+ * are checked by the reference (OCH_RANGE), and a faster provider may trust them. EMBED's come from outside: the engine checks
+ * them against the vocabulary before a step, every provider that runs on the host checks them again, and one that runs on a
+ * device reads a row that exists instead. */
 #ifndef OCH_OP_OP_H
 #define OCH_OP_OP_H
 
@@ -71,7 +72,7 @@ typedef enum och_rope_style {
 } och_rope_style;
 
 /* y[i, :] = scale * table[ids[i], :].  ids i32[n,1]; table any weight format [V,d]; y f32[n,d]. An id outside the table
- * is OCH_RANGE. */
+ * is OCH_RANGE, or reads some row of the table where a device finds it. */
 typedef struct och_attr_embed {
     float scale;
 } och_attr_embed;

@@ -1,8 +1,11 @@
-/* Attention over paged state (kernels/attention.ok): each token's positions are cut into splits of CHUNK, whose results are
- * merged. The number of splits follows from the table's capacity and the window, never from what a step holds. */
+/* Attention over paged state (kernels/attention.ok). Few tokens, or `batch_invariant`: each token's positions are cut into splits
+ * of CHUNK, whose results are merged; the number of splits follows from the table's capacity and the window, never from what
+ * a step holds. Many tokens: tiles of them on matrix instructions, where the cache holds halves anyway. */
 #include "op/gpu/gpu.h"
 
 #include "base/size.h"
+
+#include <string.h>
 
 #define CHUNK 512
 
@@ -30,15 +33,34 @@ static och_status merge_kernel(const och_device *d, const och_op_call *c, const 
     return och_gpu_kernel_get(d, "attention_merge", out_k, err, "HD=%d", c->attr.attention.kv.head_dim);
 }
 
+/* A step of so many tokens fills enough of a tile's rows. */
+#define TILES_FROM 9
+
+static bool tiles_fit(const och_op_call *c) {
+    const och_attr_attention *a = &c->attr.attention;
+    och_dtype t = c->in[OCH_ATTENTION_K].dtype;
+    return (t == OCH_DTYPE_F16 || t == OCH_DTYPE_BF16) && a->kv.head_dim % 16 == 0 && a->kv.head_dim <= 256 && a->kv.block_tokens % 16 == 0;
+}
+
+/* Waves and positions a step such that the tiles fit into 64 KiB of LDS. */
+static och_status tiles_kernel(const och_device *d, const och_op_call *c, const och_gpu_kernel **out_k, och_err *err) {
+    const och_attr_attention *a = &c->attr.attention;
+    return och_gpu_kernel_get(d, "attention_tiles", out_k, err, "T=%s,HD=%d,BT=%d,KT=%d,WAVES=%d",
+                              och_gpu_type(c->in[OCH_ATTENTION_K].dtype), a->kv.head_dim, a->kv.block_tokens,
+                              a->kv.block_tokens % 32 ? 16 : 32, a->kv.head_dim > 128 ? 2 : 4);
+}
+
 och_status och_gpu_attention_supports(const och_device *d, const och_op_call *c, och_err *err) {
     const och_attr_attention *a = &c->attr.attention;
-    if (a->kv.head_dim % 8 || a->kv.head_dim > 512)
-        return och_err_set(err, OCH_UNSUPPORTED, "takes heads of 8, 16, .. 512 elements, these have %d", a->kv.head_dim);
+    /* A workgroup has at least 128 lanes; those with four elements each hold a head. */
+    int most = a->kv.head_dim % 4 ? 128 : 512;
+    if (a->kv.head_dim > most)
+        return och_err_set(err, OCH_UNSUPPORTED, "takes heads of at most %d elements, these have %d", most, a->kv.head_dim);
     if (CHUNK % a->kv.block_tokens)
         return och_err_set(err, OCH_UNSUPPORTED, "takes blocks of a number of tokens that divides %d, these have %d", CHUNK, a->kv.block_tokens);
-    const och_gpu_kernel *k;
-    OCH_TRY(part_kernel(d, c, &k, err));
-    return merge_kernel(d, c, &k, err);
+    if (tiles_fit(c)) OCH_TRY(tiles_kernel(d, c, NULL, err));
+    OCH_TRY(part_kernel(d, c, NULL, err));
+    return merge_kernel(d, c, NULL, err);
 }
 
 static uint64_t part_rows(const och_op_call *c) {
@@ -50,23 +72,40 @@ uint64_t och_gpu_attention_scratch(const och_device *d, const och_op_call *c) {
     return part_rows(c) * (uint64_t)(c->attr.attention.kv.head_dim + 4) * 4 + 256;
 }
 
+/* The arguments that both forms share, in args[0 .. 9]. */
+enum { SHARED = 10 };
+static void shared_args(const och_op_call *c, och_kl_actual *args) {
+    const och_attr_attention *a = &c->attr.attention;
+    const och_kl_actual shared[SHARED] = {
+        och_gpu_tensor("q", &c->in[OCH_ATTENTION_Q]), och_gpu_tensor("kcache", &c->in[OCH_ATTENTION_K]),
+        och_gpu_tensor("vcache", &c->in[OCH_ATTENTION_V]), och_gpu_tensor("tables", &c->in[OCH_ATTENTION_TABLES]),
+        och_gpu_tensor("seqs", &c->in[OCH_ATTENTION_SEQS]), och_gpu_tensor("positions", &c->in[OCH_ATTENTION_POSITIONS]),
+        och_gpu_real("scale", (double)a->scale), och_gpu_real("cap", (double)a->softcap), och_gpu_int("window", a->window),
+        och_gpu_int("heads", a->n_heads)};
+    memcpy(args, shared, sizeof shared);
+}
+
 och_status och_gpu_attention_run(const och_op_ctx *ctx, const och_op_call *c, och_err *err) {
     const och_attr_attention *a = &c->attr.attention;
     const och_gpu_kernel *k;
+    och_kl_actual args[SHARED + 3], kv_heads = och_gpu_int("kv_heads", a->kv.n_kv_heads);
+    shared_args(c, args);
+    args[SHARED] = kv_heads;
+    if (c->in[OCH_ATTENTION_Q].rows >= TILES_FROM && !ctx->batch_invariant && tiles_fit(c)) {
+        OCH_TRY(tiles_kernel(ctx->queue->device, c, &k, err));
+        args[SHARED + 1] = och_gpu_tensor("y", &c->out[0]);
+        return och_gpu_launch(ctx, k, args, SHARED + 2, err);
+    }
     och_gpu_scratch scratch = {ctx->scratch_addr, 0, ctx->scratch_bytes};
     och_dev_addr part;
     uint64_t rows = part_rows(c);
     int64_t width = a->kv.head_dim + 4;
     OCH_TRY(och_gpu_take(&scratch, rows * (uint64_t)width * 4, &part, err));
     och_kl_actual part_arg = och_gpu_matrix("part", part, (int64_t)rows, width, (uint64_t)width * 4);
+    args[SHARED + 1] = part_arg;
+    args[SHARED + 2] = och_gpu_int("splits", splits_of(c));
     OCH_TRY(part_kernel(ctx->queue->device, c, &k, err));
-    och_kl_actual args[] = {
-        och_gpu_tensor("q", &c->in[OCH_ATTENTION_Q]), och_gpu_tensor("kcache", &c->in[OCH_ATTENTION_K]),
-        och_gpu_tensor("vcache", &c->in[OCH_ATTENTION_V]), och_gpu_tensor("tables", &c->in[OCH_ATTENTION_TABLES]),
-        och_gpu_tensor("seqs", &c->in[OCH_ATTENTION_SEQS]), och_gpu_tensor("positions", &c->in[OCH_ATTENTION_POSITIONS]), part_arg,
-        och_gpu_real("scale", (double)a->scale), och_gpu_real("cap", (double)a->softcap), och_gpu_int("window", a->window),
-        och_gpu_int("kv_heads", a->kv.n_kv_heads), och_gpu_int("heads", a->n_heads), och_gpu_int("splits", splits_of(c))};
-    OCH_TRY(och_gpu_launch(ctx, k, args, OCH_COUNT(args), err));
+    OCH_TRY(och_gpu_launch(ctx, k, args, SHARED + 3, err));
     OCH_TRY(merge_kernel(ctx->queue->device, c, &k, err));
     och_kl_actual merge[] = {part_arg, och_gpu_tensor("y", &c->out[0]), och_gpu_int("splits", splits_of(c))};
     return och_gpu_launch(ctx, k, merge, OCH_COUNT(merge), err);

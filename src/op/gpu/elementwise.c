@@ -15,8 +15,7 @@ static och_status add_kernel(const och_device *d, int width, const och_gpu_kerne
 }
 
 och_status och_gpu_add_supports(const och_device *d, const och_op_call *c, och_err *err) {
-    const och_gpu_kernel *k;
-    return add_kernel(d, c->out[0].cols % 4 ? 1 : 4, &k, err);
+    return add_kernel(d, c->out[0].cols % 4 ? 1 : 4, NULL, err);
 }
 
 och_status och_gpu_add_run(const och_op_ctx *ctx, const och_op_call *c, och_err *err) {
@@ -32,8 +31,7 @@ static och_status glu_kernel(const och_device *d, och_act act, int width, const 
 }
 
 och_status och_gpu_glu_supports(const och_device *d, const och_op_call *c, och_err *err) {
-    const och_gpu_kernel *k;
-    return glu_kernel(d, c->attr.glu.act, c->out[0].cols % 4 ? 1 : 4, &k, err);
+    return glu_kernel(d, c->attr.glu.act, c->out[0].cols % 4 ? 1 : 4, NULL, err);
 }
 
 och_status och_gpu_glu_run(const och_op_ctx *ctx, const och_op_call *c, och_err *err) {
@@ -49,8 +47,7 @@ static och_status gather_kernel(const och_device *d, int width, const och_gpu_ke
 }
 
 och_status och_gpu_gather_supports(const och_device *d, const och_op_call *c, och_err *err) {
-    const och_gpu_kernel *k;
-    return gather_kernel(d, c->out[0].cols % 4 ? 1 : 4, &k, err);
+    return gather_kernel(d, c->out[0].cols % 4 ? 1 : 4, NULL, err);
 }
 
 och_status och_gpu_gather_run(const och_op_ctx *ctx, const och_op_call *c, och_err *err) {
@@ -65,14 +62,13 @@ och_status och_gpu_gather_run(const och_op_ctx *ctx, const och_op_call *c, och_e
 
 och_status och_gpu_norm_kernel(const och_device *d, int64_t group_cols, bool add_one, int width, const och_gpu_kernel **out_k,
                                och_err *err) {
-    return och_gpu_kernel_get(d, "rms_norm", out_k, err, "ADD1=%s,V=%d,WAVES=%d", add_one ? "true" : "false", width,
-                              waves_for(group_cols));
+    return och_gpu_kernel_get(d, "rms_norm", out_k, err, "ADD1=%s,V=%d,WIDE=%s,WAVES=%d", add_one ? "true" : "false",
+                              group_cols % 4 ? 1 : 4, width == 4 ? "true" : "false", waves_for(group_cols));
 }
 
 och_status och_gpu_rms_norm_supports(const och_device *d, const och_op_call *c, och_err *err) {
-    const och_gpu_kernel *k;
     int64_t cols = c->in[OCH_RMS_NORM_W].cols;
-    return och_gpu_norm_kernel(d, cols, c->attr.rms_norm.add_one, cols % 4 ? 1 : 4, &k, err);
+    return och_gpu_norm_kernel(d, cols, c->attr.rms_norm.add_one, cols % 4 ? 1 : 4, NULL, err);
 }
 
 och_status och_gpu_rms_norm_run(const och_op_ctx *ctx, const och_op_call *c, och_err *err) {
@@ -87,8 +83,8 @@ och_status och_gpu_rms_norm_run(const och_op_ctx *ctx, const och_op_call *c, och
 
 /* ---- embed ---- */
 
-static och_status embed_kernel(const och_device *d, och_dtype t, const och_gpu_kernel **out_k, och_err *err) {
-    return och_gpu_kernel_get(d, "embed", out_k, err, "F=%s,I=i32", och_format_get(t)->name);
+static och_status embed_kernel(const och_device *d, och_dtype t, int width, const och_gpu_kernel **out_k, och_err *err) {
+    return och_gpu_kernel_get(d, "embed", out_k, err, "F=%s,I=i32,V=%d", och_format_get(t)->name, width);
 }
 
 och_status och_gpu_embed_supports(const och_device *d, const och_op_call *c, och_err *err) {
@@ -96,14 +92,14 @@ och_status och_gpu_embed_supports(const och_device *d, const och_op_call *c, och
     if (table->layout != OCH_LAYOUT_PLANES)
         return och_err_set(err, OCH_UNSUPPORTED, "reads tables in planes only, this one is in another layout");
     OCH_TRY(och_capability_check("kernel", d->info.arch, table->dtype, "embed", err));
-    const och_gpu_kernel *k;
-    return embed_kernel(d, table->dtype, &k, err);
+    return embed_kernel(d, table->dtype, c->out[0].cols % 8 ? 1 : 8, NULL, err);
 }
 
 och_status och_gpu_embed_run(const och_op_ctx *ctx, const och_op_call *c, och_err *err) {
     const och_tensor *table = &c->in[OCH_EMBED_TABLE], *y = &c->out[0];
     const och_gpu_kernel *k;
-    OCH_TRY(embed_kernel(ctx->queue->device, table->dtype, &k, err));
+    int width = och_gpu_width(y->cols, (const och_tensor *[]){y}, 1) == 4 && y->cols % 8 == 0 ? 8 : 1;
+    OCH_TRY(embed_kernel(ctx->queue->device, table->dtype, width, &k, err));
     och_kl_actual args[] = {och_gpu_tensor("ids", &c->in[OCH_EMBED_IDS]), och_gpu_weight("table", table), och_gpu_tensor("y", y),
                             och_gpu_real("scale", (double)c->attr.embed.scale)};
     return och_gpu_launch(ctx, k, args, OCH_COUNT(args), err);

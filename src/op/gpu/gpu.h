@@ -1,8 +1,8 @@
 /* The provider of devices that load code: each op is one or a few launches of built-in kernels (kernels/), specialised for
  * the call's formats and attributes, made for the device's target.
  *
- * Kernels are found when a plan is built (each file's supports() asks for every kernel that its run() may launch), so that a
- * step compiles and loads nothing. */
+ * Kernels are asked for when a plan is built (each file's supports() names every kernel that its run() may launch) and are
+ * compiled by threads meanwhile, so that a step compiles nothing but what the first one comes to too early. */
 #ifndef OCH_OP_GPU_GPU_H
 #define OCH_OP_GPU_GPU_H
 
@@ -18,8 +18,10 @@ typedef struct och_gpu_kernel {
     och_function *function;
 } och_gpu_kernel;
 
-/* Makes the kernel at first use; later calls find it. spec: "F=Q4_K,B=1", every parameter without a default. UNSUPPORTED where
- * the device loads no code; COMPILE, UNAVAILABLE and so on from the language and the JIT. Any thread. */
+/* Makes the kernel at first use, waiting for its code; later calls find it. spec: "F=Q4_K,B=1", every parameter without a
+ * default. out_kernel NULL: asks that it be made, and gives what is known by now; what compiling finds is then told by the call
+ * that waits. UNSUPPORTED where the device loads no code; COMPILE, UNAVAILABLE and so on from the language and the JIT. Any
+ * thread. */
 OCH_WARN_UNUSED och_status och_gpu_kernel_get(const och_device *d, const char *kernel, const och_gpu_kernel **out_kernel,
                                               och_err *err, const char *spec, ...) OCH_PRINTF(5, 6);
 
@@ -27,7 +29,9 @@ OCH_WARN_UNUSED och_status och_gpu_kernel_get(const och_device *d, const char *k
 och_kl_actual och_gpu_tensor(const char *name, const och_tensor *t); /* absent: address 0 */
 /* A tensor of one row: [cols]. */
 och_kl_actual och_gpu_vector(const char *name, const och_tensor *t);
-och_kl_actual och_gpu_weight(const char *name, const och_tensor *t); /* OCH_LAYOUT_PLANES */
+/* OCH_LAYOUT_PLANES; columns as the planes have them, a whole number of units. */
+och_kl_actual och_gpu_weight(const char *name, const och_tensor *t);
+int64_t och_gpu_unit_cols(const och_tensor *t);
 och_kl_actual och_gpu_matrix(const char *name, och_dev_addr addr, int64_t rows, int64_t cols, uint64_t row_bytes);
 och_kl_actual och_gpu_int(const char *name, int64_t v);
 och_kl_actual och_gpu_real(const char *name, double v);
@@ -41,7 +45,8 @@ int och_gpu_width(int64_t cols, const och_tensor *const *tensors, int n);
 /* The language's name of a storage type or format: "f32", "Q4_K"; NULL for a dtype that has none. */
 const char *och_gpu_type(och_dtype t);
 
-/* rms_norm of groups of that many columns, for the files that norm before a product. */
+/* rms_norm of groups of that many columns, for the files that norm before a product. width: as och_gpu_width; sums do not
+ * depend on it. */
 OCH_WARN_UNUSED och_status och_gpu_norm_kernel(const och_device *d, int64_t group_cols, bool add_one, int width,
                                                const och_gpu_kernel **out_k, och_err *err);
 

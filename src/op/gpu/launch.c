@@ -18,7 +18,12 @@ och_kl_actual och_gpu_weight(const char *name, const och_tensor *t) {
     uint64_t bytes = 0;
     if (!och_tensor_present(t)) return (och_kl_actual){.name = name};
     (void)och_planes_row_bytes(t->dtype, (uint64_t)t->cols, &bytes); /* the layout was made so */
-    return och_gpu_matrix(name, t->addr, t->rows, t->cols, bytes);
+    return och_gpu_matrix(name, t->addr, t->rows, och_gpu_unit_cols(t), bytes);
+}
+
+int64_t och_gpu_unit_cols(const och_tensor *t) {
+    int64_t unit = och_format_get(t->dtype)->act == OCH_ACT_Q8_32S ? 32 : 8;
+    return (t->cols + unit - 1) / unit * unit;
 }
 
 och_kl_actual och_gpu_matrix(const char *name, och_dev_addr addr, int64_t rows, int64_t cols, uint64_t row_bytes) {

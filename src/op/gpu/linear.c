@@ -1,8 +1,9 @@
 /* Products with weights (kernels/linear.ok).
  *
  * Up to eight rows are matrix-vector products: activations become the format that the weight's pairs with (once a call), and
- * each wave takes rows of the weight. More rows are tiled products on f16 activations with a scale a row. `batch_invariant`
- * pins the first, eight rows at a time, since there a row's sums never depend on its neighbours. */
+ * each wave takes rows of the weight. More rows are tiled products on f16 activations with a scale a row; weights of float32
+ * stay with the first, whose arithmetic is theirs. `batch_invariant` pins the first too, eight rows at a time, since there a
+ * row's sums never depend on its neighbours. */
 #include "op/gpu/gpu.h"
 
 #include "base/size.h"
@@ -12,19 +13,22 @@
 
 #define MAX_B 8
 
-/* Columns as the planes have them: a whole number of units. */
-static int64_t padded_cols(const och_tensor *w) {
-    int64_t unit = och_format_get(w->dtype)->act == OCH_ACT_Q8_32S ? 32 : 8;
-    return (w->cols + unit - 1) / unit * unit;
-}
-
 static bool quantised(const och_tensor *w) { return och_format_get(w->dtype)->act == OCH_ACT_Q8_32S; }
-static int bucket(int64_t n) { return n <= 1 ? 1 : n <= 2 ? 2 : n <= 4 ? 4 : MAX_B; }
+/* Rows that a kernel is made for: each size more is a kernel more to compile. */
+static const int buckets[] = {1, 4, MAX_B};
+static int bucket(int64_t n) { return n <= 1 ? 1 : n <= 4 ? 4 : MAX_B; }
+static bool tiles_fit(const och_tensor *w) { return w->dtype != OCH_DTYPE_F32; }
 static int act_waves(int64_t k) { return k <= 1024 ? 1 : 4; }
 static const char *yes(bool b) { return b ? "true" : "false"; }
 
-static och_status act_kernel(const och_device *d, const char *name, const och_op_call *c, const och_gpu_kernel **out_k, och_err *err) {
-    return och_gpu_kernel_get(d, name, out_k, err, "ADD1=%s,WAVES=%d", yes(c->attr.linear.norm.add_one), act_waves(c->in[OCH_LINEAR_X].cols));
+static och_status q8_kernel(const och_device *d, const och_op_call *c, int width, const och_gpu_kernel **out_k, och_err *err) {
+    return och_gpu_kernel_get(d, "act_q8", out_k, err, "ADD1=%s,WIDE=%s,WAVES=%d", yes(c->attr.linear.norm.add_one), yes(width == 4),
+                              act_waves(c->in[OCH_LINEAR_X].cols));
+}
+
+static och_status f16_kernel(const och_device *d, const och_op_call *c, const och_gpu_kernel **out_k, och_err *err) {
+    return och_gpu_kernel_get(d, "act_f16", out_k, err, "ADD1=%s,WAVES=%d", yes(c->attr.linear.norm.add_one),
+                              act_waves(c->in[OCH_LINEAR_X].cols));
 }
 
 static och_status vec_kernel(const och_device *d, const och_tensor *w, int b, och_act glu, const och_gpu_kernel **out_k, och_err *err) {
@@ -37,27 +41,36 @@ static och_status mat_kernel(const och_device *d, const och_tensor *w, const och
     return och_gpu_kernel_get(d, "matmul", out_k, err, "F=%s", och_format_get(w->dtype)->name);
 }
 
+static och_status cast_kernel(const och_device *d, const och_gpu_kernel **out_k, och_err *err) {
+    return och_gpu_kernel_get(d, "cast", out_k, err, "S=f32,T=f32");
+}
+
 static och_status glu_kernel(const och_device *d, const och_op_call *c, const och_gpu_kernel **out_k, och_err *err) {
     return och_gpu_kernel_get(d, "glu", out_k, err, "ACT=%d,V=%d", (int)c->attr.linear.glu, c->in[OCH_LINEAR_W0].rows % 4 ? 1 : 4);
 }
 
 och_status och_gpu_linear_supports(const och_device *d, const och_op_call *c, och_err *err) {
     const och_attr_linear *a = &c->attr.linear;
-    const och_gpu_kernel *k;
+    bool fused = a->glu != OCH_ACT_NONE && c->in[OCH_LINEAR_W0].dtype == c->in[OCH_LINEAR_W0 + 1].dtype, tiled = false;
     for (int i = 0; i < a->n_weights; i++) {
         const och_tensor *w = &c->in[OCH_LINEAR_W0 + i];
         if (w->layout != OCH_LAYOUT_PLANES)
             return och_err_set(err, OCH_UNSUPPORTED, "reads weights in planes only, weight %d is in another layout", i);
         OCH_TRY(och_capability_check("kernel", d->info.arch, w->dtype, "linear", err));
-        bool fused = a->glu != OCH_ACT_NONE && c->in[OCH_LINEAR_W0].dtype == c->in[OCH_LINEAR_W0 + 1].dtype;
-        for (int b = 1; b <= MAX_B; b *= 2) OCH_TRY(vec_kernel(d, w, b, fused ? a->glu : OCH_ACT_NONE, &k, err));
-        OCH_TRY(mat_kernel(d, w, &k, err));
-        if (quantised(w)) OCH_TRY(act_kernel(d, "act_q8", c, &k, err));
-        else OCH_TRY(och_gpu_norm_kernel(d, w->cols, a->norm.add_one, w->cols % 4 ? 1 : 4, &k, err));
+        if (!(fused && i))
+            for (size_t b = 0; b < OCH_COUNT(buckets); b++)
+                OCH_TRY(vec_kernel(d, w, buckets[b], fused ? a->glu : OCH_ACT_NONE, NULL, err));
+        if (tiles_fit(w)) {
+            tiled = true;
+            OCH_TRY(mat_kernel(d, w, NULL, err));
+        }
+        if (quantised(w)) OCH_TRY(q8_kernel(d, c, 4, NULL, err));
+        else if (och_tensor_present(&c->in[OCH_LINEAR_NORM]))
+            OCH_TRY(och_gpu_norm_kernel(d, w->cols, a->norm.add_one, w->cols % 4 ? 1 : 4, NULL, err));
+        else if (w->cols % 8) OCH_TRY(cast_kernel(d, NULL, err));
     }
-    OCH_TRY(act_kernel(d, "act_f16", c, &k, err));
-    if (!quantised(&c->in[OCH_LINEAR_W0])) OCH_TRY(och_gpu_kernel_get(d, "cast", &k, err, "S=f32,T=f32"));
-    return a->glu == OCH_ACT_NONE ? OCH_OK : glu_kernel(d, c, &k, err);
+    if (tiled) OCH_TRY(f16_kernel(d, c, NULL, err));
+    return a->glu != OCH_ACT_NONE && (tiled || !fused) ? glu_kernel(d, c, NULL, err) : OCH_OK;
 }
 
 och_layout och_gpu_weight_layout(const och_device *d, och_dtype t, int64_t rows, int64_t cols, uint64_t *out_bytes) {
@@ -80,11 +93,17 @@ uint64_t och_gpu_linear_scratch(const och_device *d, const och_op_call *c) {
     (void)d;
     const och_attr_linear *a = &c->attr.linear;
     int64_t k = c->in[OCH_LINEAR_X].cols;
-    uint64_t n = (uint64_t)c->in[OCH_LINEAR_X].rows, m = (uint64_t)c->in[OCH_LINEAR_W0].rows;
-    uint64_t row = OCH_MAX(q8_bytes(k) + f32_bytes(k), f16_bytes(k) + 4);
+    uint64_t n = (uint64_t)c->in[OCH_LINEAR_X].rows, m = (uint64_t)c->in[OCH_LINEAR_W0].rows, q8 = 0, f32 = 0, f16 = 0;
+    for (int i = 0; i < a->n_weights; i++) {
+        const och_tensor *w = &c->in[OCH_LINEAR_W0 + i];
+        if (quantised(w)) q8 = q8_bytes(k);
+        else f32 = f32_bytes(k);
+        if (tiles_fit(w) && n > MAX_B) f16 = f16_bytes(k) + 4;
+    }
+    uint64_t row = q8 + f32 + f16;
     /* With a gate: both products as they are, before the activation. */
-    if (a->glu != OCH_ACT_NONE) row += 2 * (m + 3) / 4 * 16;
-    return (n + MAX_B) * row + 8 * 256;
+    if (a->glu != OCH_ACT_NONE) row += 2 * ((m + 3) / 4 * 16);
+    return n * row + 8 * 256;
 }
 
 /* What a product reads as activations. */
@@ -98,7 +117,8 @@ typedef struct job {
     const och_op_call *c;
     och_gpu_scratch scratch;
     acts acts;
-    och_tensor x; /* rows at hand */
+    och_tensor x;
+    bool many; /* tiles where they fit */
 } job;
 
 static och_kl_actual norm_arg(const job *j) { return och_gpu_vector("norm", &j->c->in[OCH_LINEAR_NORM]); }
@@ -107,7 +127,8 @@ static och_kl_actual eps_arg(const job *j) { return och_gpu_real("eps", (double)
 static och_status make_q8(job *j, och_err *err) {
     int64_t k = j->x.cols;
     const och_gpu_kernel *kernel;
-    OCH_TRY(act_kernel(j->ctx->queue->device, "act_q8", j->c, &kernel, err));
+    int width = och_gpu_width(k, (const och_tensor *[]){&j->x, &j->c->in[OCH_LINEAR_NORM]}, 2);
+    OCH_TRY(q8_kernel(j->ctx->queue->device, j->c, width, &kernel, err));
     OCH_TRY(och_gpu_take(&j->scratch, (uint64_t)j->x.rows * q8_bytes(k), &j->acts.q8, err));
     och_kl_actual args[] = {och_gpu_tensor("x", &j->x), norm_arg(j), och_gpu_matrix("y", j->acts.q8, j->x.rows, k, q8_bytes(k)), eps_arg(j)};
     return och_gpu_launch(j->ctx, kernel, args, OCH_COUNT(args), err);
@@ -129,7 +150,7 @@ static och_status make_f32(job *j, och_err *err) {
     if (x->cols % 8) OCH_TRY(d->vtable->fill(j->ctx->queue, j->acts.f32, 0, (uint64_t)x->rows * row, err));
     och_kl_actual y = och_gpu_matrix("y", j->acts.f32, x->rows, x->cols, row);
     if (!och_tensor_present(norm)) {
-        OCH_TRY(och_gpu_kernel_get(d, "cast", &kernel, err, "S=f32,T=f32"));
+        OCH_TRY(cast_kernel(d, &kernel, err));
         och_kl_actual args[] = {och_gpu_tensor("x", x), y, och_gpu_real("scale", 1.0)};
         return och_gpu_launch(j->ctx, kernel, args, OCH_COUNT(args), err);
     }
@@ -142,26 +163,12 @@ static och_status make_f32(job *j, och_err *err) {
 static och_status make_f16(job *j, och_err *err) {
     int64_t k = j->x.cols, kp = (k + 31) / 32 * 32;
     const och_gpu_kernel *kernel;
-    OCH_TRY(act_kernel(j->ctx->queue->device, "act_f16", j->c, &kernel, err));
+    OCH_TRY(f16_kernel(j->ctx->queue->device, j->c, &kernel, err));
     OCH_TRY(och_gpu_take(&j->scratch, (uint64_t)j->x.rows * f16_bytes(k), &j->acts.f16, err));
     OCH_TRY(och_gpu_take(&j->scratch, (uint64_t)j->x.rows * 4, &j->acts.scale, err));
     och_kl_actual args[] = {och_gpu_tensor("x", &j->x), norm_arg(j), och_gpu_matrix("y", j->acts.f16, j->x.rows, kp, f16_bytes(k)),
                             och_gpu_matrix("scale", j->acts.scale, j->x.rows, 1, 4), eps_arg(j)};
     return och_gpu_launch(j->ctx, kernel, args, OCH_COUNT(args), err);
-}
-
-static och_kl_actual weight_arg(const char *name, const och_tensor *w) {
-    och_kl_actual a = och_gpu_weight(name, w);
-    a.dims[1] = padded_cols(w);
-    return a;
-}
-
-static och_status act_arg(job *j, const och_tensor *w, och_kl_actual *out, och_err *err) {
-    bool q = quantised(w);
-    if (q && !j->acts.q8.value) OCH_TRY(make_q8(j, err));
-    if (!q && !j->acts.f32.value) OCH_TRY(make_f32(j, err));
-    *out = och_gpu_matrix("x", q ? j->acts.q8 : j->acts.f32, j->x.rows, padded_cols(w), q ? q8_bytes(j->x.cols) : j->acts.f32_row_bytes);
-    return OCH_OK;
 }
 
 /* Rows [first, first + n) of a tensor with a row a token. */
@@ -173,67 +180,84 @@ static och_tensor rows_of(const och_tensor *t, int64_t first, int64_t n) {
     return r;
 }
 
-static och_status product(job *j, int i, const och_tensor *residual, const och_tensor *y, bool tiled, och_err *err) {
-    const och_tensor *w = &j->c->in[OCH_LINEAR_W0 + i], *bias = &j->c->in[OCH_LINEAR_B0 + i];
-    const och_device *d = j->ctx->queue->device;
+/* Activations of all rows as w reads them, made at the first need, as a tensor whose type is not looked at. */
+static och_status acts_for(job *j, const och_tensor *w, och_tensor *out, och_err *err) {
+    bool q = quantised(w);
+    if (q && !j->acts.q8.value) OCH_TRY(make_q8(j, err));
+    if (!q && !j->acts.f32.value) OCH_TRY(make_f32(j, err));
+    *out = (och_tensor){.dtype = OCH_DTYPE_F32, .rows = j->x.rows, .cols = och_gpu_unit_cols(w), .addr = q ? j->acts.q8 : j->acts.f32,
+                        .row_bytes = q ? q8_bytes(j->x.cols) : j->acts.f32_row_bytes};
+    return OCH_OK;
+}
+
+static och_status tiled(job *j, int i, const och_tensor *residual, const och_tensor *y, och_err *err) {
+    const och_tensor *w = &j->c->in[OCH_LINEAR_W0 + i];
     const och_gpu_kernel *kernel;
-    if (tiled) {
-        if (!j->acts.f16.value) OCH_TRY(make_f16(j, err));
-        OCH_TRY(mat_kernel(d, w, &kernel, err));
-        och_kl_actual args[] = {och_gpu_matrix("a", j->acts.f16, j->x.rows, padded_cols(w), f16_bytes(j->x.cols)),
-                                och_gpu_matrix("scale", j->acts.scale, j->x.rows, 1, 4), weight_arg("w", w), och_gpu_vector("bias", bias),
-                                och_gpu_tensor("residual", residual), och_gpu_tensor("y", y)};
-        return och_gpu_launch(j->ctx, kernel, args, OCH_COUNT(args), err);
-    }
-    och_kl_actual x;
-    OCH_TRY(act_arg(j, w, &x, err));
-    OCH_TRY(vec_kernel(d, w, bucket(j->x.rows), OCH_ACT_NONE, &kernel, err));
-    och_kl_actual args[] = {weight_arg("w", w), x, och_gpu_vector("bias", bias), och_gpu_tensor("residual", residual), och_gpu_tensor("y", y)};
+    if (!j->acts.f16.value) OCH_TRY(make_f16(j, err));
+    OCH_TRY(mat_kernel(j->ctx->queue->device, w, &kernel, err));
+    och_kl_actual args[] = {och_gpu_matrix("a", j->acts.f16, j->x.rows, och_gpu_unit_cols(w), f16_bytes(j->x.cols)),
+                            och_gpu_matrix("scale", j->acts.scale, j->x.rows, 1, 4), och_gpu_weight("w", w),
+                            och_gpu_vector("bias", &j->c->in[OCH_LINEAR_B0 + i]), och_gpu_tensor("residual", residual), och_gpu_tensor("y", y)};
     return och_gpu_launch(j->ctx, kernel, args, OCH_COUNT(args), err);
 }
 
-static och_status gated(job *j, const och_tensor *y, bool tiled, och_err *err) {
-    const och_tensor *w0 = &j->c->in[OCH_LINEAR_W0], *w1 = &j->c->in[OCH_LINEAR_W0 + 1];
-    const och_device *d = j->ctx->queue->device;
-    const och_gpu_kernel *kernel;
-    if (!tiled && w0->dtype == w1->dtype) {
-        och_kl_actual x;
-        OCH_TRY(act_arg(j, w0, &x, err));
-        OCH_TRY(vec_kernel(d, w0, bucket(j->x.rows), j->c->attr.linear.glu, &kernel, err));
-        och_kl_actual args[] = {weight_arg("w0", w0), weight_arg("w1", w1), x, och_gpu_vector("bias0", &j->c->in[OCH_LINEAR_B0]),
-                                och_gpu_vector("bias1", &j->c->in[OCH_LINEAR_B0 + 1]), och_gpu_tensor("y", y)};
-        return och_gpu_launch(j->ctx, kernel, args, OCH_COUNT(args), err);
+static och_status product(job *j, int i, const och_tensor *residual, const och_tensor *y, och_err *err) {
+    const och_tensor *w = &j->c->in[OCH_LINEAR_W0 + i];
+    if (j->many && tiles_fit(w)) return tiled(j, i, residual, y, err);
+    och_tensor x;
+    OCH_TRY(acts_for(j, w, &x, err));
+    for (int64_t at = 0; at < x.rows; at += MAX_B) {
+        int64_t n = OCH_MIN(x.rows - at, MAX_B);
+        const och_gpu_kernel *kernel;
+        OCH_TRY(vec_kernel(j->ctx->queue->device, w, bucket(n), OCH_ACT_NONE, &kernel, err));
+        och_tensor xs = rows_of(&x, at, n), rs = rows_of(residual, at, n), ys = rows_of(y, at, n);
+        och_kl_actual args[] = {och_gpu_weight("w", w), och_gpu_tensor("x", &xs), och_gpu_vector("bias", &j->c->in[OCH_LINEAR_B0 + i]),
+                                och_gpu_tensor("residual", &rs), och_gpu_tensor("y", &ys)};
+        OCH_TRY(och_gpu_launch(j->ctx, kernel, args, OCH_COUNT(args), err));
     }
+    return OCH_OK;
+}
+
+/* Both products and the gate in one launch. */
+static och_status gated_vec(job *j, const och_tensor *y, och_err *err) {
+    const och_tensor *w0 = &j->c->in[OCH_LINEAR_W0], *w1 = &j->c->in[OCH_LINEAR_W0 + 1];
+    och_tensor x;
+    OCH_TRY(acts_for(j, w0, &x, err));
+    for (int64_t at = 0; at < x.rows; at += MAX_B) {
+        int64_t n = OCH_MIN(x.rows - at, MAX_B);
+        const och_gpu_kernel *kernel;
+        OCH_TRY(vec_kernel(j->ctx->queue->device, w0, bucket(n), j->c->attr.linear.glu, &kernel, err));
+        och_tensor xs = rows_of(&x, at, n), ys = rows_of(y, at, n);
+        och_kl_actual args[] = {och_gpu_weight("w0", w0), och_gpu_weight("w1", w1), och_gpu_tensor("x", &xs),
+                                och_gpu_vector("bias0", &j->c->in[OCH_LINEAR_B0]), och_gpu_vector("bias1", &j->c->in[OCH_LINEAR_B0 + 1]),
+                                och_gpu_tensor("y", &ys)};
+        OCH_TRY(och_gpu_launch(j->ctx, kernel, args, OCH_COUNT(args), err));
+    }
+    return OCH_OK;
+}
+
+static och_status gated(job *j, const och_tensor *y, och_err *err) {
+    const och_tensor *w0 = &j->c->in[OCH_LINEAR_W0], *w1 = &j->c->in[OCH_LINEAR_W0 + 1];
+    const och_gpu_kernel *kernel;
+    if (w0->dtype == w1->dtype && !(j->many && tiles_fit(w0))) return gated_vec(j, y, err);
     och_tensor part[2];
     for (int i = 0; i < 2; i++) {
         part[i] = (och_tensor){.dtype = OCH_DTYPE_F32, .rows = y->rows, .cols = y->cols, .row_bytes = (uint64_t)(y->cols + 3) / 4 * 16};
         OCH_TRY(och_gpu_take(&j->scratch, (uint64_t)y->rows * part[i].row_bytes, &part[i].addr, err));
-        OCH_TRY(product(j, i, &(och_tensor){.dtype = OCH_DTYPE_NONE}, &part[i], tiled, err));
+        OCH_TRY(product(j, i, &(och_tensor){.dtype = OCH_DTYPE_NONE}, &part[i], err));
     }
     int width = och_gpu_width(y->cols, (const och_tensor *[]){y}, 1);
-    OCH_TRY(och_gpu_kernel_get(d, "glu", &kernel, err, "ACT=%d,V=%d", (int)j->c->attr.linear.glu, width));
+    OCH_TRY(och_gpu_kernel_get(j->ctx->queue->device, "glu", &kernel, err, "ACT=%d,V=%d", (int)j->c->attr.linear.glu, width));
     och_kl_actual args[] = {och_gpu_tensor("gate", &part[0]), och_gpu_tensor("up", &part[1]), och_gpu_tensor("y", y)};
     return och_gpu_launch(j->ctx, kernel, args, OCH_COUNT(args), err);
 }
 
 och_status och_gpu_linear_run(const och_op_ctx *ctx, const och_op_call *c, och_err *err) {
-    const och_tensor *x = &c->in[OCH_LINEAR_X];
-    bool tiled = x->rows > MAX_B && !ctx->batch_invariant;
-    int64_t step = tiled ? x->rows : MAX_B;
-    for (int64_t at = 0; at < x->rows; at += step) {
-        int64_t n = OCH_MIN(step, x->rows - at);
-        /* Pieces run one after another on the queue, so they may share scratch. */
-        job j = {.ctx = ctx, .c = c, .scratch = {ctx->scratch_addr, 0, ctx->scratch_bytes}, .x = rows_of(x, at, n)};
-        och_tensor residual = rows_of(&c->in[OCH_LINEAR_RESIDUAL], at, n);
-        if (c->attr.linear.glu != OCH_ACT_NONE) {
-            och_tensor y = rows_of(&c->out[0], at, n);
-            OCH_TRY(gated(&j, &y, tiled, err));
-            continue;
-        }
-        for (int i = 0; i < c->attr.linear.n_weights; i++) {
-            och_tensor y = rows_of(&c->out[i], at, n);
-            OCH_TRY(product(&j, i, &residual, &y, tiled, err));
-        }
-    }
+    const och_tensor *x = &c->in[OCH_LINEAR_X], none = {.dtype = OCH_DTYPE_NONE};
+    job j = {.ctx = ctx, .c = c, .scratch = {ctx->scratch_addr, 0, ctx->scratch_bytes}, .x = *x, .many = x->rows > MAX_B && !ctx->batch_invariant};
+    if (!x->rows) return OCH_OK;
+    if (c->attr.linear.glu != OCH_ACT_NONE) return gated(&j, &c->out[0], err);
+    for (int i = 0; i < c->attr.linear.n_weights; i++)
+        OCH_TRY(product(&j, i, i ? &none : &c->in[OCH_LINEAR_RESIDUAL], &c->out[i], err));
     return OCH_OK;
 }

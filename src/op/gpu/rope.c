@@ -8,8 +8,7 @@ static och_status rope_kernel(const och_device *d, const och_attr_rope *a, const
 }
 
 och_status och_gpu_rope_supports(const och_device *d, const och_op_call *c, och_err *err) {
-    const och_gpu_kernel *k;
-    return rope_kernel(d, &c->attr.rope, &k, err);
+    return rope_kernel(d, &c->attr.rope, NULL, err);
 }
 
 och_status och_gpu_rope_run(const och_op_ctx *ctx, const och_op_call *c, och_err *err) {
@@ -25,8 +24,7 @@ static och_status kv_kernel(const och_device *d, och_dtype t, const och_attr_kv 
 }
 
 och_status och_gpu_kv_write_supports(const och_device *d, const och_op_call *c, och_err *err) {
-    const och_gpu_kernel *k;
-    return kv_kernel(d, c->out[0].dtype, &c->attr.kv_write, &k, err);
+    return kv_kernel(d, c->out[0].dtype, &c->attr.kv_write, NULL, err);
 }
 
 och_status och_gpu_kv_write_run(const och_op_ctx *ctx, const och_op_call *c, och_err *err) {
@@ -46,8 +44,7 @@ static och_status qkv_kernel(const och_device *d, const och_op_call *c, const oc
 }
 
 och_status och_gpu_qkv_post_supports(const och_device *d, const och_op_call *c, och_err *err) {
-    const och_gpu_kernel *k;
-    return qkv_kernel(d, c, &k, err);
+    return qkv_kernel(d, c, NULL, err);
 }
 
 och_status och_gpu_qkv_post_run(const och_op_ctx *ctx, const och_op_call *c, och_err *err) {

@@ -1,13 +1,20 @@
-/* The kernels of a device: made at first use, by name and specialisation, and kept until the device goes. */
+/* The kernels of a device: by name and specialisation, kept until the device goes.
+ *
+ * A kernel that is asked for is checked and printed at once, so that a plan learns what the language refuses; its text is
+ * then compiled by a pool of threads, while the plan asks for others and weights are loaded. Whoever needs the code waits for
+ * it, or compiles it himself where no thread has begun. The first kernel of a device is compiled before the answer, so that a
+ * machine without a compiler says so when the plan is built. */
 #include "op/gpu/gpu.h"
 
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/size.h"
+#include "base/thread.h"
 #include "jit/jit.h"
 #include "kl/builtin.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,24 +22,37 @@
 #define MAX_BINDINGS 24
 #define SPEC_BYTES 256
 
+typedef enum state { QUEUED, COMPILING, COMPILED, READY, FAILED } state;
+
 typedef struct entry {
     struct entry *next; /* in its bucket */
+    struct entry *next_queued;
+    state state;
     uint64_t hash;
     och_gpu_kernel kernel;
-    och_module *module; /* owned; NULL: making it failed, as `failure` says */
-    och_err failure;
+    och_strbuf text, record;    /* until it is compiled */
+    och_jit_artifact *artifact; /* owned, from COMPILED to READY */
+    och_module *module;         /* owned, READY */
+    och_err failure;            /* FAILED */
     char name[OCH_KL_NAME_BYTES];
     char spec[SPEC_BYTES]; /* as asked for */
 } entry;
 
 #define BUCKETS 256
+#define MAX_WORKERS 16
 
 typedef struct store {
     och_device *device; /* the device that owns the store */
     och_kl_profile profile;
     och_jit *jit; /* owned */
     pthread_mutex_t lock;
+    pthread_cond_t more, done; /* something was queued, or `quit`; something was compiled */
     entry *buckets[BUCKETS];
+    entry *first, *last; /* the queue; entries that were taken from its middle are still in it, and no longer QUEUED */
+    pthread_t workers[MAX_WORKERS];
+    int n_workers, n_idle, max_workers;
+    bool first_made, quit;
+    atomic_bool cancel; /* the jit's */
 } store;
 
 /* The syntax trees of the built-in kernels, shared by all devices, kept for the life of the process. */
@@ -93,13 +113,24 @@ static och_status find_unit(const char *kernel, const och_kl_unit **out_unit, oc
 
 static void store_destroy(void *p) {
     store *s = p;
+    pthread_mutex_lock(&s->lock);
+    s->quit = true;
+    atomic_store(&s->cancel, true);
+    pthread_cond_broadcast(&s->more);
+    pthread_mutex_unlock(&s->lock);
+    for (int i = 0; i < s->n_workers; i++) pthread_join(s->workers[i], NULL);
     for (int i = 0; i < BUCKETS; i++)
         for (entry *e = s->buckets[i], *next; e; e = next) {
             next = e->next;
             if (e->module) s->device->vtable->module_unload(e->module);
+            och_jit_artifact_destroy(e->artifact);
+            och_strbuf_deinit(&e->text);
+            och_strbuf_deinit(&e->record);
             och_free(e);
         }
     och_jit_destroy(s->jit);
+    pthread_cond_destroy(&s->more);
+    pthread_cond_destroy(&s->done);
     pthread_mutex_destroy(&s->lock);
     och_free(s);
 }
@@ -113,11 +144,15 @@ static och_status store_of(const och_device *device, store **out_store, och_err 
     *out_store = d->attachment;
     if (!*out_store) {
         store *s = och_calloc(1, sizeof *s);
-        st = s ? och_kl_profile_init(&s->profile, d->info.arch, d->info.wave_size, err) : och_err_nomem(err, sizeof *s, "a device's kernels");
-        if (st == OCH_OK) st = och_jit_create(&(och_jit_options){0}, &s->jit, err);
+        st = s ? och_kl_profile_init(&s->profile, d->info.arch, d->info.wave_size, err)
+                          : och_err_nomem(err, sizeof *s, "a device's kernels");
+        if (st == OCH_OK) st = och_jit_create(&(och_jit_options){.cancel = &s->cancel}, &s->jit, err);
         if (st == OCH_OK) {
             s->device = d;
+            s->max_workers = OCH_MIN(och_cpu_count(), MAX_WORKERS);
             pthread_mutex_init(&s->lock, NULL);
+            pthread_cond_init(&s->more, NULL);
+            pthread_cond_init(&s->done, NULL);
             d->attachment_destroy = store_destroy;
             d->attachment = *out_store = s;
         } else {
@@ -162,7 +197,8 @@ static size_t layout_of(const och_kl_signature *s, och_jit_arg *out) {
     return n;
 }
 
-static och_status make(store *s, entry *e, och_err *err) {
+/* Checks and prints the kernel for the store's target. */
+static och_status print_kernel(store *s, entry *e, och_err *err) {
     char spec[SPEC_BYTES];
     memcpy(spec, e->spec, sizeof spec);
     och_kl_binding bindings[MAX_BINDINGS];
@@ -170,45 +206,129 @@ static och_status make(store *s, entry *e, och_err *err) {
     const och_kl_unit *unit;
     OCH_TRY(parse_spec(spec, bindings, &n_bindings, err));
     OCH_TRY(find_unit(e->name, &unit, err));
-    och_strbuf diag, text, record;
+    och_strbuf diag;
     och_strbuf_init(&diag);
-    och_strbuf_init(&text);
-    och_strbuf_init(&record);
     och_kl_code *code = NULL;
-    och_jit_artifact *artifact = NULL;
-    och_jit_arg layout[3 * OCH_KL_MAX_ARGS + OCH_KL_MAX_SIZES];
     och_status st;
     OCH_TRY_GOTO(och_kl_specialise(unit, e->name, bindings, n_bindings, &s->profile, &code, &diag, err));
-    OCH_TRY_GOTO(och_kl_emit(code, &text, err));
-    const och_kl_signature *sig = och_kl_code_signature(code);
-    OCH_TRY_GOTO(och_kl_signature_write(sig, &record, err));
-    och_jit_request q = {.kernel = e->name, .specialisation = sig->spec, .text = text.data, .text_bytes = text.size,
+    OCH_TRY_GOTO(och_kl_emit(code, &e->text, err));
+    e->kernel.signature = *och_kl_code_signature(code);
+    st = och_kl_signature_write(&e->kernel.signature, &e->record, err);
+done:
+    if (st != OCH_OK && diag.size)
+        och_log(OCH_LOG_INFO, "kernel %s, %s, for %s:\n%s", e->name, e->spec, s->profile.target.name, och_strbuf_str(&diag));
+    och_kl_code_destroy(code);
+    och_strbuf_deinit(&diag);
+    return st;
+}
+
+/* Text to code. Called without the lock; the entry is COMPILING and belongs to the caller. */
+static och_status compile(store *s, entry *e, och_err *err) {
+    och_strbuf diag;
+    och_strbuf_init(&diag);
+    const och_kl_signature *sig = &e->kernel.signature;
+    och_jit_arg layout[3 * OCH_KL_MAX_ARGS + OCH_KL_MAX_SIZES];
+    och_jit_request q = {.kernel = e->name, .specialisation = sig->spec, .text = e->text.data, .text_bytes = e->text.size,
                          .file_name = e->name, .target = s->profile.target.name, .wave_size = s->profile.wave,
                          .dialect = s->profile.target.target->vendor == OCH_VENDOR_NVIDIA ? OCH_JIT_CUDA : OCH_JIT_HIP,
                          .symbol = sig->entry, .has_layout = true, .kernarg_bytes = sig->args_bytes, .args = layout,
-                         .n_args = layout_of(sig, layout), .record = record.data, .record_bytes = record.size};
+                         .n_args = layout_of(sig, layout), .record = e->record.data, .record_bytes = e->record.size};
     if (s->device->info.code_object_version == 4) q.code_object_version = 4;
-    OCH_TRY_GOTO(och_jit_get(s->jit, &q, &artifact, &diag, err));
-    OCH_TRY_GOTO(och_kl_signature_read(artifact->record, artifact->record_bytes, &e->kernel.signature, err));
-    OCH_TRY_GOTO(s->device->vtable->module_load(s->device, artifact->code, artifact->code_bytes, &e->module, err));
-    st = s->device->vtable->module_function(e->module, e->kernel.signature.entry, &e->kernel.function, err);
-    if (st != OCH_OK) {
-        s->device->vtable->module_unload(e->module);
-        e->module = NULL;
-    }
-done:
-    if (st != OCH_OK && diag.size) och_log(OCH_LOG_INFO, "kernel %s, %s, for %s:\n%s", e->name, e->spec, s->profile.target.name, och_strbuf_str(&diag));
-    och_jit_artifact_destroy(artifact);
-    och_kl_code_destroy(code);
+    och_status st = och_jit_get(s->jit, &q, &e->artifact, &diag, err);
+    if (st != OCH_OK && diag.size)
+        och_log(OCH_LOG_INFO, "kernel %s, %s, for %s:\n%s", e->name, e->spec, s->profile.target.name, och_strbuf_str(&diag));
     och_strbuf_deinit(&diag);
-    och_strbuf_deinit(&text);
-    och_strbuf_deinit(&record);
     return st;
+}
+
+/* The same with the store's bookkeeping; the lock is held before and after, and given up meanwhile. */
+static void compile_locked(store *s, entry *e) {
+    och_err err;
+    och_err_clear(&err);
+    e->state = COMPILING;
+    pthread_mutex_unlock(&s->lock);
+    och_status st = compile(s, e, &err);
+    pthread_mutex_lock(&s->lock);
+    och_strbuf_deinit(&e->text);
+    och_strbuf_deinit(&e->record);
+    och_strbuf_init(&e->text);
+    och_strbuf_init(&e->record);
+    e->state = st == OCH_OK ? COMPILED : FAILED;
+    e->failure = err;
+    pthread_cond_broadcast(&s->done);
+}
+
+static void *work(void *p) {
+    store *s = p;
+    pthread_mutex_lock(&s->lock);
+    while (!s->quit) {
+        entry *e = s->first;
+        if (!e) {
+            s->n_idle++;
+            pthread_cond_wait(&s->more, &s->lock);
+            s->n_idle--;
+            continue;
+        }
+        s->first = e->next_queued;
+        if (!s->first) s->last = NULL;
+        if (e->state == QUEUED) compile_locked(s, e);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return NULL;
+}
+
+/* A store without threads is slower, and as good: who needs a kernel compiles it. */
+static void enqueue(store *s, entry *e) {
+    if (s->last) s->last->next_queued = e;
+    else s->first = e;
+    s->last = e;
+    if (s->n_idle) pthread_cond_signal(&s->more);
+    else if (s->n_workers < s->max_workers && pthread_create(&s->workers[s->n_workers], NULL, work, s) == 0) s->n_workers++;
+}
+
+/* COMPILED to READY: the code that came may be a pack's, with a record of its own. */
+static och_status load(store *s, entry *e, och_err *err) {
+    const och_jit_artifact *a = e->artifact;
+    OCH_TRY(och_kl_signature_read(a->record, a->record_bytes, &e->kernel.signature, err));
+    OCH_TRY(s->device->vtable->module_load(s->device, a->code, a->code_bytes, &e->module, err));
+    och_status st = s->device->vtable->module_function(e->module, e->kernel.signature.entry, &e->kernel.function, err);
+    if (st == OCH_OK) return st;
+    s->device->vtable->module_unload(e->module);
+    e->module = NULL;
+    return st;
+}
+
+/* Called with the lock: the entry, printed and queued if it is new. */
+static och_status entry_of(store *s, const char *kernel, const char *spec, entry **out_e, och_err *err) {
+    uint64_t hash = hash_of(kernel, spec);
+    entry *e = s->buckets[hash % BUCKETS];
+    while (e && (e->hash != hash || strcmp(e->name, kernel) != 0 || strcmp(e->spec, spec) != 0)) e = e->next;
+    *out_e = e;
+    if (e) return OCH_OK;
+    e = och_calloc(1, sizeof *e);
+    if (!e) return och_err_nomem(err, sizeof *e, "a kernel's entry");
+    och_strbuf_init(&e->text);
+    och_strbuf_init(&e->record);
+    e->hash = hash;
+    snprintf(e->name, sizeof e->name, "%s", kernel);
+    snprintf(e->spec, sizeof e->spec, "%s", spec);
+    e->next = s->buckets[hash % BUCKETS];
+    s->buckets[hash % BUCKETS] = e;
+    *out_e = e;
+    if (print_kernel(s, e, &e->failure) != OCH_OK) {
+        e->state = FAILED;
+    } else if (!s->first_made) {
+        s->first_made = true;
+        compile_locked(s, e);
+    } else {
+        enqueue(s, e);
+    }
+    return OCH_OK;
 }
 
 och_status och_gpu_kernel_get(const och_device *d, const char *kernel, const och_gpu_kernel **out_kernel, och_err *err,
                               const char *spec, ...) {
-    *out_kernel = NULL;
+    if (out_kernel) *out_kernel = NULL;
     char text[SPEC_BYTES];
     va_list args;
     va_start(args, spec);
@@ -218,26 +338,20 @@ och_status och_gpu_kernel_get(const och_device *d, const char *kernel, const och
         return och_err_set(err, OCH_INTERNAL, "kernel %s: its parameters take more than %zu bytes", kernel, sizeof text - 1);
     store *s;
     OCH_TRY(store_of(d, &s, err));
-    uint64_t hash = hash_of(kernel, text);
-    och_status st = OCH_OK;
     pthread_mutex_lock(&s->lock);
-    entry *e = s->buckets[hash % BUCKETS];
-    while (e && (e->hash != hash || strcmp(e->name, kernel) || strcmp(e->spec, text))) e = e->next;
-    if (!e) {
-        e = och_calloc(1, sizeof *e);
-        if (!e) {
-            pthread_mutex_unlock(&s->lock);
-            return och_err_nomem(err, sizeof *e, "a kernel's entry");
+    entry *e;
+    och_status st = entry_of(s, kernel, text, &e, err);
+    if (st == OCH_OK && out_kernel) {
+        if (e->state == QUEUED) compile_locked(s, e);
+        while (e->state == COMPILING) pthread_cond_wait(&s->done, &s->lock);
+        if (e->state == COMPILED) {
+            e->state = load(s, e, &e->failure) == OCH_OK ? READY : FAILED;
+            och_jit_artifact_destroy(e->artifact);
+            e->artifact = NULL;
         }
-        e->hash = hash;
-        snprintf(e->name, sizeof e->name, "%s", kernel);
-        memcpy(e->spec, text, sizeof text);
-        make(s, e, &e->failure);
-        e->next = s->buckets[hash % BUCKETS];
-        s->buckets[hash % BUCKETS] = e;
+        *out_kernel = e->state == READY ? &e->kernel : NULL;
     }
-    if (e->module) *out_kernel = &e->kernel;
-    else {
+    if (st == OCH_OK && e->state == FAILED) {
         st = och_err_set_native(err, e->failure.status, e->failure.native_code, "%s", e->failure.message);
         och_err_prefix(err, "kernel %s (%s)", kernel, text);
     }

@@ -87,6 +87,7 @@ typedef struct rig {
     och_queue *cpu_queue;
     rig_mem mem[RIG_MAX_BUFS];
     int n_mem;
+    bool no_twin;      /* the case that runs is one that the reference refuses */
     const char *what;  /* the case that runs */
     double nmse;       /* its bound against the reference, set by the case; 0: equal */
     double worst_nmse; /* over the cases that had one, and the bound it had */

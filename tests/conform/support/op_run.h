@@ -197,7 +197,8 @@ static inline och_buf rig_scratch(rig *r, uint64_t n_bytes) {
 }
 
 /* Runs the call by the subject's provider. Scratch is exactly as large as asked for and full of NaN. OCH_UNSUPPORTED is
- * counted with its reason. On a device that is not the CPU the outputs are held against the reference (r->nmse). */
+ * counted with its reason, and a failure on a board. On a device that is not the CPU the outputs are held against the reference
+ * (r->nmse). */
 static inline och_status rig_run(rig *r, och_op_call *c, bool invariant, och_err *err) {
     och_err_clear(err);
     const och_op_provider *p = rig_provider(r, c->op);
@@ -217,12 +218,14 @@ static inline och_status rig_run(rig *r, och_op_call *c, bool invariant, och_err
     st = p->supports(r->dev, &there, err);
     if (st != OCH_OK) {
         if (st != OCH_UNSUPPORTED) fail_msg("supports: %s: %s", och_status_name(st), err->message);
+        if (tier_of(r->who) == TIER_BOARD) fail_msg("%s: a board's provider declines no case, found: %s", r->what, err->message);
         r->n_unsupported++;
         snprintf(r->reason, sizeof r->reason, "%s", err->message);
         return st;
     }
     static rig_twin twin;
-    if (r->cpu) rig_twin_make(r, c, &twin);
+    bool twinned = r->cpu && !r->no_twin;
+    if (twinned) rig_twin_make(r, c, &twin);
     if (mirrored) rig_upload(r, c);
     uint64_t n_bytes = p->scratch_bytes ? p->scratch_bytes(r->dev, &there) : 0;
     och_buf scratch = rig_scratch(r, n_bytes);
@@ -234,10 +237,10 @@ static inline och_status rig_run(rig *r, och_op_call *c, bool invariant, och_err
     r->n_run++;
     if (st == OCH_OK) {
         if (mirrored) rig_download(r, c);
-        if (r->cpu) rig_twin_compare(r, c, &twin);
+        if (twinned) rig_twin_compare(r, c, &twin);
         for (int i = 0; i < OCH_OP_MAX_OUT; i++) rig_check_padding(&c->out[i]);
     }
-    if (r->cpu) rig_twin_free(&twin);
+    if (twinned) rig_twin_free(&twin);
     return st;
 }
 
