@@ -21,7 +21,7 @@
 
 /* Beside the file that holds this code, a program or libochre: in a build, a build's tests, an installed program's prefix,
  * and an installed library's folder. */
-static const char *const places[] = {"sim", "../sim", "../lib/ochre/sim", "ochre/sim"};
+static const char *const places[] = {"sim", "../sim", "../lib/ochre/sim", "../" OCHRE_LIBDIR "/ochre/sim", "ochre/sim"};
 
 och_status och_hip_sim_path(char *out_path, size_t n_bytes, och_err *err) {
     struct stat sb;
