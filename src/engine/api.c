@@ -57,7 +57,7 @@ static och_status open_model(const char *path, const ochre_model_options *option
     och_dev_options dev = {.n_threads = o.n_threads};
     och_device *device;
     OCH_TRY(och_device_open(o.device ? o.device : "auto", &dev, &device, err));
-    och_model_options mo = {o.provider ? o.provider : och_env_get(OCH_ENV_OCHRE_OP_ONLY), o.progress, o.user};
+    och_model_options mo = {.only = o.provider ? o.provider : och_env_get(OCH_ENV_OCHRE_OP_ONLY), .progress = o.progress, .user = o.user};
     och_model *m;
     och_status st = och_model_open(path, device, &mo, &m, err);
     och_device_release(device);

@@ -2,7 +2,9 @@
 
 #include "base/alloc.h"
 #include "base/size.h"
+#include "dev/trace.h"
 #include "engine/passes.h"
+#include "engine/selftest.h"
 #include "model/layer/layer.h"
 
 #include <stdio.h>
@@ -35,6 +37,13 @@ static och_status resolve_options(och_session *s, och_err *err) {
     return OCH_OK;
 }
 
+/* Memory of the device; of a model that is only measured, its size alone. */
+static och_status take(och_session *s, uint64_t n_bytes, och_mem_kind kind, och_buf *out_buf, och_err *err) {
+    if (!s->model->measured) return och_buf_alloc(s->model->device, n_bytes, kind, out_buf, err);
+    *out_buf = (och_buf){.size_bytes = n_bytes, .kind = kind};
+    return OCH_OK;
+}
+
 static och_status describe_groups(och_session *s, och_err *err) {
     const och_config *c = &s->model->config;
     const och_session_options *o = &s->options;
@@ -59,7 +68,7 @@ static och_status describe_groups(och_session *s, och_err *err) {
         if (!och_dtype_bytes(o->kv_dtype, OCH_BLOCK_TOKENS, (uint64_t)c->n_kv_heads * (uint64_t)c->head_dim, &sg->block_bytes) ||
             !och_u64_mul(sg->block_bytes, blocks * 2, &bytes) || !och_u64_mul(bytes, (uint64_t)n_layers[g], &bytes))
             return och_err_set(err, OCH_RANGE, "session: the size of the state overflows");
-        och_status st = och_buf_alloc(s->model->device, bytes, OCH_MEM_DEVICE, &sg->buf, err);
+        och_status st = take(s, bytes, OCH_MEM_DEVICE, &sg->buf, err);
         if (st != OCH_OK) {
             och_err_prefix(err, "session: state for %llu tokens of %d layers (lower --context or the number of sequences)",
                            (unsigned long long)blocks * OCH_BLOCK_TOKENS, n_layers[g]);
@@ -87,9 +96,9 @@ static och_status create_inputs(och_session *s, och_err *err) {
         s->in[i] = (och_step_input){at, sizes[i]};
         at += (sizes[i] + 255) / 256 * 256;
     }
-    OCH_TRY(och_buf_alloc(s->model->device, at, OCH_MEM_DEVICE, &s->inputs, err));
-    if (s->inputs.host) return OCH_OK;
-    return och_buf_alloc(s->model->device, at, OCH_MEM_PINNED, &s->staging, err);
+    OCH_TRY(take(s, at, OCH_MEM_DEVICE, &s->inputs, err));
+    if (s->inputs.host || s->model->measured) return OCH_OK;
+    return take(s, at, OCH_MEM_PINNED, &s->staging, err);
 }
 
 static och_plan_ref bind_input(och_session *s, int which, och_plan_rows rows, och_dtype dtype, int64_t cols, const char *name) {
@@ -160,16 +169,16 @@ static och_status create_memory(och_session *s, och_err *err) {
         arena = OCH_MAX(arena, s->plan.layouts[i].arena_bytes);
         scratch = OCH_MAX(scratch, s->plan.layouts[i].scratch_bytes);
     }
-    OCH_TRY(och_buf_alloc(s->model->device, arena, OCH_MEM_DEVICE, &s->arena, err));
-    return och_buf_alloc(s->model->device, scratch, OCH_MEM_DEVICE, &s->scratch, err);
+    OCH_TRY(take(s, arena, OCH_MEM_DEVICE, &s->arena, err));
+    return take(s, scratch, OCH_MEM_DEVICE, &s->scratch, err);
 }
 
 static och_status create_logits(och_session *s, och_err *err) {
     uint64_t bytes;
     if (!och_dtype_bytes(OCH_DTYPE_F32, (uint64_t)s->options.max_logits, (uint64_t)s->model->config.n_vocab, &bytes))
         return och_err_set(err, OCH_RANGE, "session: the size of the logits overflows");
-    OCH_TRY(och_buf_alloc(s->model->device, bytes, OCH_MEM_DEVICE, &s->logits, err));
-    if (s->logits.host) return OCH_OK;
+    OCH_TRY(take(s, bytes, OCH_MEM_DEVICE, &s->logits, err));
+    if (s->logits.host || s->model->measured) return OCH_OK;
     s->logits_host = och_malloc_aligned(bytes, 64);
     return s->logits_host ? OCH_OK : och_err_nomem(err, bytes, "logits");
 }
@@ -181,7 +190,7 @@ static och_status create_rope(och_session *s, och_err *err) {
     const och_tensor *t = och_model_weight(m, OCH_ROLE_ROPE_FACTORS, -1);
     float copy[OCH_MAX_ROPE_DIM / 2];
     const float *factors = t ? t->host : NULL;
-    if (t && !factors) {
+    if (t && !factors && !m->measured) {
         OCH_TRY(v->copy_to_host(s->queue, copy, t->addr, t->row_bytes, err));
         OCH_TRY(v->synchronise(s->queue, err));
         factors = copy;
@@ -199,6 +208,7 @@ och_status och_session_create(och_model *m, const och_session_options *options, 
     s->options = options ? *options : (och_session_options){.kv_dtype = OCH_DTYPE_NONE};
     och_plan_init(&s->plan);
     och_status st;
+    double traced = och_trace_begin();
     OCH_TRY_GOTO(resolve_options(s, err));
     OCH_TRY_GOTO(m->device->vtable->queue_create(m->device, &s->queue, err));
     OCH_TRY_GOTO(create_rope(s, err));
@@ -207,6 +217,10 @@ och_status och_session_create(och_model *m, const och_session_options *options, 
     OCH_TRY_GOTO(create_logits(s, err));
     OCH_TRY_GOTO(build_plan(s, err));
     OCH_TRY_GOTO(create_memory(s, err));
+    och_trace_end(traced, "load", "session");
+    traced = och_trace_begin();
+    OCH_TRY_GOTO(och_selftest_kernels(s, err));
+    och_trace_end(traced, "load", "check of kernels");
     s->sequences = och_calloc((size_t)s->options.max_sequences, sizeof *s->sequences);
     /* At most one a sequence and group: the blocks after a span's first are fresh. */
     s->copies_capacity = (uint32_t)s->options.max_sequences * 2;

@@ -61,6 +61,7 @@ typedef struct och_span {
     int logits; /* 0 none, 1 last, 2 all */
 } och_span;
 
+/* Of a model that was opened to be measured: one that cannot step, but tells what it would take. */
 och_status och_session_create(och_model *m, const och_session_options *options, och_session **out_session,
                               och_err *err) OCH_WARN_UNUSED;
 void och_session_destroy(och_session *s);

@@ -1,5 +1,6 @@
 /* One step: checks, state, inputs, the plan's records, logits. */
 #include "base/size.h"
+#include "dev/trace.h"
 #include "engine/finite.h"
 #include "engine/session.h"
 
@@ -194,9 +195,12 @@ static och_status run(och_session *s, const och_span *spans, size_t n_spans, ste
 
 och_status och_session_step(och_session *s, const och_span *spans, size_t n_spans, och_err *err) {
     step st = {0};
+    double traced = och_trace_begin();
     if (!n_spans) return och_err_set(err, OCH_INVALID, "step: expected at least one span, found none");
+    if (s->model->measured) return och_err_set(err, OCH_INVALID, "step: expected a loaded model, found one opened to be measured");
     OCH_TRY(check_spans(s, spans, n_spans, &st, err));
     och_status status = run(s, spans, n_spans, &st, err);
+    och_trace_end(traced, "step", "step of %lld tokens", (long long)st.n_tokens);
     if (status == OCH_OK) return OCH_OK;
     /* Blocks that were reserved go back, so that other sequences can have them. Cutting to the present length drops no
      * position, and so is never refused. */

@@ -195,7 +195,7 @@ static void report(const bench *b, bool json, bool csv, const double *prefill, c
 }
 
 int och_cmd_bench(int argc, char **argv) {
-    const char *args[1], *kv = "auto";
+    const char *args[1], *kv = "auto", *trace = NULL;
     bench b = {.p = 512, .n = 128, .runs = 5, .batch = 1};
     och_open_args open = {.quiet = true, .out_seconds = &b.load_seconds};
     ochre_session_options so = OCHRE_SESSION_OPTIONS_INIT;
@@ -215,6 +215,7 @@ int och_cmd_bench(int argc, char **argv) {
         {"batch-invariant", 0, OCH_OPT_FLAG, &so.batch_invariant, 0, 0, NULL, "one kernel variant for every batch size", NULL},
         {"device", 'd', OCH_OPT_STR, &open.device, 0, 0, "D", "see `ochre devices` (default: auto)", NULL},
         {"provider", 0, OCH_OPT_STR, &open.provider, 0, 0, "NAME", "use only these kernels: reference, cpu", NULL},
+        {"trace", 0, OCH_OPT_STR, &trace, 0, 0, "FILE", "write a timeline of launches and host work (Chrome trace format); slower", NULL},
         {"threads", 't', OCH_OPT_I32, &open.threads, 1, OCH_POOL_MAX_THREADS, "N", "CPU threads (default: all this process may use)", NULL},
     };
     int n_args, rc = och_opts_parse(&usage, opts, OCH_COUNT(opts), argc, argv, args, 1, &n_args);
@@ -238,8 +239,10 @@ int och_cmd_bench(int argc, char **argv) {
     b.name = open.synthetic ? open.synthetic : args[0];
     och_main_catch_interrupt();
     och_main_interrupt_exits(true); /* a measurement cut short is worth nothing */
-    rc = och_main_open(&open, &b.model);
+    rc = och_main_trace_start(trace);
     if (rc >= 0) return rc;
+    rc = och_main_open(&open, &b.model);
+    if (rc >= 0) return och_main_trace_stop(rc);
     rc = OCH_EXIT_FAILURE;
     b.info.size_bytes = sizeof b.info;
     int32_t longest = OCH_MAX(b.p, b.n + b.depth);
@@ -294,5 +297,5 @@ done:
     och_free(b.spans);
     och_free(prefill);
     och_free(decode);
-    return rc;
+    return och_main_trace_stop(rc);
 }

@@ -28,6 +28,7 @@ static const command commands[] = {
     {"run", och_cmd_run, "generate text with a model"},
     {"pull", och_cmd_pull, "download a model"},
     {"inspect", och_cmd_inspect, "what is in a model file, memory, plan, what the device can do with it"},
+    {"fit", och_cmd_fit, "whether a model fits a device, and with how long a context"},
     {"bench", och_cmd_bench, "measure prefill and decode speed"},
     {"verify", och_cmd_verify, "compare a model's logits with golden files or with the reference provider"},
     {"tokenize", och_cmd_tokenize, "text to token ids and back"},

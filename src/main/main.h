@@ -18,6 +18,7 @@ enum { OCH_EXIT_OK = 0, OCH_EXIT_FAILURE = 1, OCH_EXIT_USAGE = 2, OCH_EXIT_INTER
 int och_cmd_bench(int argc, char **argv);
 int och_cmd_devices(int argc, char **argv);
 int och_cmd_doctor(int argc, char **argv);
+int och_cmd_fit(int argc, char **argv);
 int och_cmd_inspect(int argc, char **argv);
 int och_cmd_kernels(int argc, char **argv);
 int och_cmd_ops(int argc, char **argv);
@@ -110,6 +111,11 @@ int och_main_open(const och_open_args *args, ochre_model **out_model) OCH_WARN_U
 
 /* "auto", "f32", "f16", "bf16"; OCH_EXIT_USAGE for another word. */
 int och_main_kv_type(const char *name, ochre_kv_type *out_type) OCH_WARN_UNUSED;
+
+/* --trace FILE (NULL: not given): starts a timeline; -1, or a message and OCH_EXIT_FAILURE. The end returns rc, or
+ * OCH_EXIT_FAILURE with a message where the file could not be written. */
+int och_main_trace_start(const char *path);
+int och_main_trace_stop(int rc);
 
 /* Whether --provider names one (NULL: not given); -1, or a message and OCH_EXIT_USAGE. */
 int och_main_check_provider(const char *command, const char *name);

@@ -3,6 +3,7 @@
 
 #include "base/env.h"
 #include "base/thread.h"
+#include "dev/trace.h"
 #include "engine/api.h"
 #include "model/model.h"
 #include "op/registry.h"
@@ -132,6 +133,18 @@ static och_status open_synthetic(const och_open_args *args, progress *p, ochre_m
     if (st == OCH_OK) st = och_api_wrap_model(m, out_model, err);
     if (st != OCH_OK) och_model_close(m);
     return st;
+}
+
+int och_main_trace_start(const char *path) {
+    och_err err = {0};
+    return !path || och_trace_start(path, &err) == OCH_OK ? -1 : och_main_fail(&err);
+}
+
+int och_main_trace_stop(int rc) {
+    och_err err = {0};
+    if (och_trace_stop(&err) == OCH_OK) return rc;
+    int failed = och_main_fail(&err);
+    return rc == OCH_EXIT_OK ? failed : rc;
 }
 
 int och_main_open(const och_open_args *args, ochre_model **out_model) {

@@ -94,7 +94,7 @@ static int apply_chat(ochre_model *model, const char *system, och_strbuf *prompt
 }
 
 int och_cmd_run(int argc, char **argv) {
-    const char *prompt_text = NULL, *file = NULL, *system = NULL, *args[2], *kv = "auto";
+    const char *prompt_text = NULL, *file = NULL, *system = NULL, *args[2], *kv = "auto", *trace = NULL;
     och_open_args open = {0};
     bool chat = false, stats = false, json = false, invariant = false, quiet = false;
     int32_t max_tokens = 256, context = 0;
@@ -119,6 +119,7 @@ int och_cmd_run(int argc, char **argv) {
         {"device", 'd', OCH_OPT_STR, &open.device, 0, 0, "D", "see `ochre devices` (default: auto)", NULL},
         {"provider", 0, OCH_OPT_STR, &open.provider, 0, 0, "NAME", "use only these kernels: reference, cpu", NULL},
         {"threads", 't', OCH_OPT_I32, &open.threads, 1, OCH_POOL_MAX_THREADS, "N", "CPU threads (default: all this process may use)", NULL},
+        {"trace", 0, OCH_OPT_STR, &trace, 0, 0, "FILE", "write a timeline of launches and host work (Chrome trace format); slower", NULL},
         {"stats", 0, OCH_OPT_FLAG, &stats, 0, 0, NULL, "print speed and times to standard error", NULL},
         {"json", 0, OCH_OPT_FLAG, &json, 0, 0, NULL, "one JSON object with text and statistics instead of text", NULL},
         {"quiet", 'q', OCH_OPT_FLAG, &quiet, 0, 0, NULL, "nothing but errors on standard error", NULL},
@@ -154,6 +155,8 @@ int och_cmd_run(int argc, char **argv) {
         rc = och_main_fail(&err);
         goto done;
     }
+    rc = och_main_trace_start(trace);
+    if (rc >= 0) goto done;
     och_main_catch_interrupt();
     open.model = args[0];
     open.quiet = quiet;
@@ -249,6 +252,7 @@ int och_cmd_run(int argc, char **argv) {
 done:
     ochre_session_destroy(session);
     ochre_model_close(model);
+    rc = och_main_trace_stop(rc);
     och_strbuf_deinit(&prompt);
     och_strbuf_deinit(&out.text);
     return rc;

@@ -4,6 +4,7 @@
 #include "base/size.h"
 #include "base/thread.h"
 #include "dev/cpu/cpu.h"
+#include "dev/trace.h"
 #include "quant/format.h"
 
 #include <stdatomic.h>
@@ -156,19 +157,23 @@ static och_status load_matrix(och_loader *l, och_weight *w, const och_file_tenso
         x->layout = layout;
     }
     /* One copy serves both ends of a tied model where both ask for the same layout. */
-    if (tied && w == output && packer && embed->buf.device && embed->tensor.layout == layout) {
+    bool packed_before = m->measured || embed->buf.device;
+    if (tied && w == output && packer && packed_before && embed->tensor.layout == layout) {
         *x = embed->tensor;
         return step(l, t->size_bytes, err);
     }
     pack_job j = {.t = t, .provider = packer, .rows = x->rows, .cols = x->cols, .row_bytes = x->row_bytes};
-    if (!packer && viewable(m, t)) {
+    bool view = !packer && viewable(m, t);
+    if (!(view && tied && w == embed)) { /* else the output matrix counts */
+        w->held_bytes = bytes;
+        m->weight_bytes += bytes;
+    }
+    if (m->measured) return OCH_OK;
+    if (view) {
         x->host = (void *)(uintptr_t)t->data; /* ops do not write weights */
         x->addr.value = (uintptr_t)t->data;
         j.discard = true; /* validated now; ops bring back what they read */
-        if (!(tied && w == embed)) { /* else validated as the output matrix */
-            OCH_TRY(run_pack(l, &j, err));
-            m->weight_bytes += bytes;
-        }
+        if (!(tied && w == embed)) OCH_TRY(run_pack(l, &j, err)); /* else validated as the output matrix */
         return step(l, t->size_bytes, err);
     }
     OCH_TRY(och_buf_alloc(m->device, OCH_MAX(bytes, 1), OCH_MEM_DEVICE, &w->buf, err));
@@ -185,7 +190,6 @@ static och_status load_matrix(och_loader *l, och_weight *w, const och_file_tenso
     if (st == OCH_OK && staging) st = upload(m, &w->buf, staging, bytes, err);
     och_free_aligned(staging);
     if (st != OCH_OK) return st;
-    m->weight_bytes += bytes;
     return step(l, t->size_bytes, err);
 }
 
@@ -194,7 +198,18 @@ static och_status load_vectors(och_loader *l, const och_file_tensor *const *sour
     uint64_t floats = 0;
     for (int i = 0; i < m->n_weights; i++)
         if (sources[i] && och_role_use(m->weights[i].role) == OCH_USE_VECTOR) floats += (sources[i]->shape[0] + 15) / 16 * 16;
+    m->weight_bytes += floats * 4;
     if (!floats) return OCH_OK;
+    if (m->measured) {
+        for (int i = 0; i < m->n_weights; i++) {
+            och_weight *w = &m->weights[i];
+            if (!sources[i] || och_role_use(w->role) != OCH_USE_VECTOR) continue;
+            uint64_t n = sources[i]->shape[0];
+            w->tensor = (och_tensor){.dtype = OCH_DTYPE_F32, .rows = 1, .cols = (int64_t)n, .row_bytes = n * 4};
+            w->held_bytes = (n + 15) / 16 * 64;
+        }
+        return OCH_OK;
+    }
     OCH_TRY(och_buf_alloc(m->device, floats * 4, OCH_MEM_DEVICE, &m->vectors, err));
     float *staging = m->vectors.host;
     if (!staging && !(staging = och_malloc_aligned(floats * 4, 64))) return och_err_nomem(err, floats * 4, "norms and biases");
@@ -217,6 +232,7 @@ static och_status load_vectors(och_loader *l, const och_file_tensor *const *sour
                                  (unsigned long long)k, (double)staging[at + k]);
         if (st != OCH_OK) break;
         w->tensor = (och_tensor){.dtype = OCH_DTYPE_F32, .rows = 1, .cols = (int64_t)n, .row_bytes = n * 4};
+        w->held_bytes = (n + 15) / 16 * 64;
         w->tensor.addr = och_dev_addr_add(m->vectors.addr, at * 4);
         w->tensor.host = m->vectors.host ? (float *)m->vectors.host + at : NULL;
         at += (n + 15) / 16 * 16;
@@ -224,7 +240,6 @@ static och_status load_vectors(och_loader *l, const och_file_tensor *const *sour
     }
     if (st == OCH_OK && !m->vectors.host) st = upload(m, &m->vectors, staging, floats * 4, err);
     if (!m->vectors.host) och_free_aligned(staging);
-    m->weight_bytes += floats * 4;
     return st;
 }
 
@@ -249,10 +264,13 @@ static och_status load_all(och_loader *l, const och_file_tensor *const *sources,
 
 och_status och_load_weights(och_loader *l, const och_file_tensor *const *sources, och_err *err) {
     och_device *d = l->model->device;
+    if (l->model->measured) return load_all(l, sources, err);
     bool of_device = !strcmp(d->info.backend, "cpu");
     if (of_device) l->pool = och_cpu_pool(d);
     else OCH_TRY(och_pool_create(0, &l->pool, err));
+    double traced = och_trace_begin();
     och_status st = load_all(l, sources, err);
+    och_trace_end(traced, "load", "weights");
     if (!of_device) och_pool_destroy(l->pool);
     return st;
 }

@@ -20,6 +20,7 @@ och_status och_model_create(och_device *device, const och_model_options *options
     if (!m) return och_err_nomem(err, sizeof *m, "a model");
     m->device = och_device_retain(device);
     m->path = och_strdup(path);
+    m->measured = options && options->measure;
     m->only = options && options->only ? och_strdup(options->only) : NULL;
     if (!m->path || (options && options->only && !m->only)) {
         och_model_close(m);

@@ -19,6 +19,7 @@ typedef struct och_weight {
     uint64_t file_bytes;
     och_tensor tensor;  /* what ops are given */
     och_buf buf;        /* owned memory, empty for a view of the file or of a shared buffer */
+    uint64_t held_bytes; /* as it lies in memory, a view of the file included; 0 where another weight's memory serves */
 } och_weight;
 
 typedef bool (*och_load_progress)(void *user, const char *phase, uint64_t done, uint64_t total);
@@ -27,6 +28,7 @@ typedef struct och_model_options {
     const char *only;           /* provider, as for och_op_select; NULL: any */
     och_load_progress progress; /* false stops with OCH_CANCELLED; may be NULL */
     void *user;
+    bool measure; /* only learn what it would hold: no weight is read or allocated, tensors have no addresses */
 } och_model_options;
 
 struct och_model {
@@ -45,6 +47,7 @@ struct och_model {
     void *synthetic;     /* mapped region that stands for a file */
     uint64_t synthetic_bytes;
     uint64_t n_parameters, weight_bytes;
+    bool measured; /* opened to be measured: nothing of it can run */
 };
 
 /* path: a GGUF file or a Hugging Face folder. Retains the device. */

@@ -169,6 +169,7 @@ typedef struct och_op_provider {
     const char *name;    /* "reference", "cpu", ... */
     const char *backend; /* device backend it serves; "*": any device with unified memory */
     int priority;        /* the reference tier is negative */
+    bool has_kernels;    /* it launches code that was compiled for the device, which a session tries before it uses it */
     och_op_id op;
     /* OCH_OK, or OCH_UNSUPPORTED with the reason in err. Looks at dtypes, layouts, attributes and cols, never at rows
      * of tokens. NULL in `device` never happens. */

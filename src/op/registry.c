@@ -1,6 +1,7 @@
 /* Names, checks and the choice of a provider. */
 #include "op/registry.h"
 
+#include "dev/trace.h"
 #include "op/def.h"
 
 #include <stdio.h>
@@ -189,7 +190,9 @@ och_status och_op_run(const och_op_ctx *ctx, const och_op_provider *provider, co
     double seconds = 0.0, begin = 0.0;
     bool timing = och_op_stats_timing();
     if (timing) begin = och_now_seconds();
+    double traced = och_trace_begin();
     OCH_TRY(provider->run(ctx, call, err));
+    och_trace_end(traced, "op", "%s [%s]", ops[call->op].name, provider->name);
     if (timing) {
         OCH_TRY(ctx->queue->device->vtable->synchronise(ctx->queue, err));
         seconds = och_now_seconds() - begin;

@@ -5,7 +5,7 @@
 #include "quant/planes.h"
 
 #define ROW(backend_name, sym, fn)                                                                                     \
-    .name = "kernel", .backend = backend_name, .priority = 100, .op = OCH_OP_##sym, .supports = och_gpu_##fn##_supports, \
+    .name = "kernel", .backend = backend_name, .priority = 100, .has_kernels = true, .op = OCH_OP_##sym, .supports = och_gpu_##fn##_supports, \
     .run = och_gpu_##fn##_run
 
 #define ROWS(backend)                                                                                                  \

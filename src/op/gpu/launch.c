@@ -1,6 +1,7 @@
 /* Arguments and launches of kernels. */
 #include "op/gpu/gpu.h"
 
+#include "dev/trace.h"
 #include "quant/format.h"
 #include "quant/planes.h"
 
@@ -40,6 +41,7 @@ och_status och_gpu_launch(const och_op_ctx *ctx, const och_gpu_kernel *k, const 
     if (!p.grid[0] || !p.grid[1] || !p.grid[2]) return OCH_OK;
     och_launch l = {.grid = {p.grid[0], p.grid[1], p.grid[2]}, .group = {p.group[0], p.group[1], p.group[2]},
                     .lds_bytes = p.lds_bytes, .args = p.args, .args_bytes = p.n_bytes};
+    och_trace_launched(k->function->name);
     return ctx->queue->device->vtable->launch(ctx->queue, k->function, &l, err);
 }
 

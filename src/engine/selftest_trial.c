@@ -1,0 +1,250 @@
+#include "engine/selftest.h"
+
+#include "base/alloc.h"
+#include "base/half.h"
+#include "base/size.h"
+#include "dev/trace.h"
+#include "quant/format.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { N_OPERANDS = OCH_OP_MAX_IN + OCH_OP_MAX_OUT, DISTINCT_ROWS = 61 };
+
+static och_tensor *operand(och_op_call *c, int i) {
+    och_tensor *t = i < OCH_OP_MAX_IN ? &c->in[i] : &c->out[i - OCH_OP_MAX_IN];
+    return och_tensor_present(t) && t->rows > 0 && t->cols > 0 ? t : NULL;
+}
+
+/* ---- operands ---- */
+
+static float uniform(uint64_t *x) { /* of [-1, 1); xorshift64, Marsaglia 2003 */
+    *x ^= *x << 13;
+    *x ^= *x >> 7;
+    *x ^= *x << 17;
+    return (float)(*x >> 40) * 0x1p-23f - 1.0f;
+}
+
+static bool is_weight(const och_op_call *c, int i) {
+    return (c->op == OCH_OP_EMBED && i == OCH_EMBED_TABLE) ||
+           (c->op == OCH_OP_LINEAR && i >= OCH_LINEAR_W0 && i < OCH_LINEAR_W0 + OCH_LINEAR_MAX_WEIGHTS);
+}
+
+static const och_attr_kv *kv_of(const och_op_call *c) {
+    return c->op == OCH_OP_ATTENTION ? &c->attr.attention.kv : c->op == OCH_OP_QKV_POST ? &c->attr.qkv_post.kv : &c->attr.kv_write;
+}
+
+/* What element j of row r of an id operand is. */
+static int32_t id_of(const och_op_call *c, int i, int64_t r, int64_t j) {
+    switch (c->op) {
+    case OCH_OP_EMBED: return (int32_t)((r * 7 + 3) % c->in[OCH_EMBED_TABLE].rows);
+    case OCH_OP_GATHER: return (int32_t)((c->in[OCH_GATHER_X].rows - 1) - r % c->in[OCH_GATHER_X].rows);
+    case OCH_OP_KV_WRITE:
+    case OCH_OP_QKV_POST: { /* other blocks first, so that a slot's two parts both matter */
+        const och_tensor *cache = &c->out[c->op == OCH_OP_QKV_POST];
+        int64_t block = kv_of(c)->block_tokens;
+        return (int32_t)((cache->rows - 1 - r / block % cache->rows) * block + r % block);
+    }
+    case OCH_OP_ATTENTION: {
+        const och_tensor *tables = &c->in[OCH_ATTENTION_TABLES];
+        int64_t n_blocks = c->in[OCH_ATTENTION_K].rows, capacity = tables->cols * kv_of(c)->block_tokens, position = capacity - 1 - r * 3;
+        if (i == OCH_ATTENTION_TABLES) return (int32_t)(n_blocks - 1 - (r * tables->cols + j) % n_blocks);
+        if (i == OCH_ATTENTION_SEQS) return (int32_t)(r % tables->rows);
+        return (int32_t)OCH_MAX(position, 0);
+    }
+    default: return 0;
+    }
+}
+
+static void fill_floats(const och_op_call *c, int i, float *dst, int64_t n, uint64_t *x) {
+    bool table = (c->op == OCH_OP_ROPE && i == OCH_ROPE_TABLE) || (c->op == OCH_OP_QKV_POST && i == OCH_QKV_POST_TABLE);
+    bool norm = (c->op == OCH_OP_RMS_NORM && i == OCH_RMS_NORM_W) || (c->op == OCH_OP_LINEAR && i == OCH_LINEAR_NORM) ||
+                (c->op == OCH_OP_QKV_POST && (i == OCH_QKV_POST_QNORM || i == OCH_QKV_POST_KNORM));
+    for (int64_t j = 0; j < n; j++) {
+        float v = uniform(x);
+        if (norm) v = 1.0f + 0.5f * v;
+        dst[j] = is_weight(c, i) ? 0.05f * v : v;
+    }
+    for (int64_t j = 0; table && j < n / 2; j++) { /* cosines, then sines */
+        double angle = 3.0 * (double)dst[j];
+        dst[j] = (float)cos(angle);
+        dst[n / 2 + j] = (float)sin(angle);
+    }
+}
+
+void och_trial_fill(const och_op_call *shape, int i, void *host, uint64_t seed) {
+    const och_tensor *t = operand((och_op_call *)(uintptr_t)shape, i);
+    if (!t) return;
+    uint64_t x = (seed + (uint64_t)i + 1) * 0x9e3779b97f4a7c15u | 1;
+    float *row = t->dtype == OCH_DTYPE_I32 ? NULL : och_malloc_array((size_t)t->cols, sizeof *row);
+    for (int64_t r = 0; r < t->rows; r++) {
+        char *dst = (char *)host + (uint64_t)r * t->row_bytes;
+        if (t->dtype == OCH_DTYPE_I32) {
+            for (int64_t j = 0; j < t->cols; j++) ((int32_t *)(void *)dst)[j] = id_of(shape, i, r, j);
+            continue;
+        }
+        if (!row) return; /* zeros: the comparison holds all the same */
+        if (is_weight(shape, i) && r >= DISTINCT_ROWS) { /* coding is slow, and rows meet no other's */
+            memcpy(dst, dst - DISTINCT_ROWS * t->row_bytes, t->row_bytes);
+            continue;
+        }
+        och_err ignored;
+        och_err_clear(&ignored);
+        fill_floats(shape, i, row, t->cols, &x);
+        if (och_format_encode_row(t->dtype, row, dst, (uint64_t)t->cols, &ignored) != OCH_OK) memset(dst, 0, t->row_bytes);
+    }
+    och_free(row);
+}
+
+/* ---- a trial ---- */
+
+typedef struct trial {
+    och_queue *q;
+    const och_device_vtable *v;
+    const och_op_provider *provider;
+    och_op_call host, dev;           /* the same operands in both memories */
+    uint64_t at[N_OPERANDS], bytes[N_OPERANDS]; /* in the image of the device's memory */
+    char *image, *native;            /* owned: what the device gets, and back; what the reference reads */
+    uint64_t native_at[N_OPERANDS];
+    uint64_t image_bytes, native_bytes;
+    och_buf buf, scratch;
+    void *ref_scratch; /* owned */
+} trial;
+
+static uint64_t align256(uint64_t n) { return (n + 255) & ~UINT64_C(255); }
+
+/* Sizes and layouts of both copies. */
+static och_status lay_out(trial *t, och_err *err) {
+    for (int i = 0; i < N_OPERANDS; i++) {
+        och_tensor *h = operand(&t->host, i), *d = operand(&t->dev, i);
+        uint64_t n;
+        if (!h) continue;
+        if (!och_u64_mul(h->row_bytes, (uint64_t)h->rows, &n))
+            return och_err_set(err, OCH_RANGE, "trial of op %s: operand %d: its size overflows", och_op_name(t->host.op), i);
+        t->native_at[i] = t->native_bytes;
+        t->native_bytes = align256(t->native_bytes + n);
+        t->bytes[i] = n;
+        if (is_weight(&t->host, i) && t->provider->weight_layout) {
+            uint64_t packed;
+            d->layout = t->provider->weight_layout(t->q->device, d->dtype, d->rows, d->cols, &packed);
+            if (d->layout != OCH_LAYOUT_NATIVE) t->bytes[i] = packed;
+        }
+        t->at[i] = t->image_bytes;
+        t->image_bytes = align256(t->image_bytes + t->bytes[i]);
+    }
+    return OCH_OK;
+}
+
+static och_status make(trial *t, uint64_t seed, och_err *err) {
+    t->native = och_malloc_aligned(t->native_bytes, 256);
+    t->image = och_malloc_aligned(t->image_bytes, 256);
+    if (!t->native || !t->image) return och_err_nomem(err, t->native_bytes + t->image_bytes, "a trial's operands");
+    memset(t->native, 0, t->native_bytes);
+    memset(t->image, 0, t->image_bytes);
+    OCH_TRY(och_buf_alloc(t->q->device, t->image_bytes, OCH_MEM_DEVICE, &t->buf, err));
+    for (int i = 0; i < N_OPERANDS; i++) {
+        och_tensor *h = operand(&t->host, i), *d = operand(&t->dev, i);
+        if (!h) continue;
+        h->host = t->native + t->native_at[i];
+        h->addr.value = (uintptr_t)h->host;
+        d->addr = och_dev_addr_add(t->buf.addr, t->at[i]);
+        d->host = t->buf.host ? (char *)t->buf.host + t->at[i] : NULL;
+        if (i < OCH_OP_MAX_IN) och_trial_fill(&t->host, i, h->host, seed);
+        if (d->layout != OCH_LAYOUT_NATIVE) t->provider->weight_pack(d->dtype, d->rows, d->cols, h->host, t->image + t->at[i], 0, d->rows);
+        else memcpy(t->image + t->at[i], h->host, t->bytes[i]);
+    }
+    OCH_TRY(t->v->copy_to_device(t->q, t->buf.addr, t->image, t->image_bytes, err));
+    return t->v->synchronise(t->q, err);
+}
+
+static och_status run_reference(trial *t, och_err *err) {
+    const och_op_provider *reference = NULL;
+    for (int i = 0; i < och_op_provider_count(); i++)
+        if (och_op_provider_at(i)->op == t->host.op && och_op_provider_at(i)->priority < 0) reference = och_op_provider_at(i);
+    if (!reference) return och_err_set(err, OCH_INTERNAL, "op %s has no reference", och_op_name(t->host.op));
+    uint64_t n = reference->scratch_bytes ? reference->scratch_bytes(t->q->device, &t->host) : 0;
+    och_op_ctx ctx = {.queue = t->q, .scratch_bytes = n, .reference_asked = true};
+    if (n && !(t->ref_scratch = och_malloc_aligned(n, 64))) return och_err_nomem(err, n, "a trial's scratch");
+    ctx.scratch = t->ref_scratch;
+    return reference->run(&ctx, &t->host, err);
+}
+
+static och_status run_provider(trial *t, bool batch_invariant, och_err *err) {
+    uint64_t n = t->provider->scratch_bytes ? t->provider->scratch_bytes(t->q->device, &t->dev) : 0;
+    if (n) {
+        OCH_TRY(och_buf_alloc(t->q->device, n, OCH_MEM_DEVICE, &t->scratch, err));
+        OCH_TRY(t->v->fill(t->q, t->scratch.addr, 0xff, n, err)); /* NaN: what is read before it is written shows */
+    }
+    och_op_ctx ctx = {.queue = t->q, .scratch = t->scratch.host, .scratch_addr = t->scratch.addr, .scratch_bytes = n,
+                      .batch_invariant = batch_invariant, .reference_asked = t->provider->priority < 0};
+    OCH_TRY(t->provider->run(&ctx, &t->dev, err)); /* not counted: it is no call of a model */
+    for (int o = OCH_OP_MAX_IN; o < N_OPERANDS; o++)
+        if (operand(&t->dev, o)) OCH_TRY(t->v->copy_to_host(t->q, t->image + t->at[o], operand(&t->dev, o)->addr, t->bytes[o], err));
+    return t->v->synchronise(t->q, err);
+}
+
+static double compare(const trial *t, int o, double *error_sum, double *square_sum) {
+    const och_tensor *y = operand((och_op_call *)(uintptr_t)&t->host, o);
+    float found[256], expected[256];
+    for (int64_t r = 0; r < y->rows; r++)
+        for (int64_t c = 0; c < y->cols; c += 256) {
+            uint64_t n = (uint64_t)OCH_MIN(y->cols - c, 256), size = och_dtype_get(y->dtype)->block_bytes;
+            uint64_t at = (uint64_t)r * y->row_bytes + (uint64_t)c * size;
+            och_format_decode_row(y->dtype, t->image + t->at[o] + at, found, n);
+            och_format_decode_row(y->dtype, (const char *)y->host + at, expected, n);
+            for (uint64_t j = 0; j < n; j++) {
+                double d = (double)found[j] - (double)expected[j];
+                if (!isfinite(d)) return INFINITY;
+                *error_sum += d * d;
+                *square_sum += (double)expected[j] * (double)expected[j];
+            }
+        }
+    return 0.0;
+}
+
+static double bound_of(const och_op_call *c) {
+    switch (c->op) {
+    case OCH_OP_EMBED:
+    case OCH_OP_ADD:
+    case OCH_OP_GATHER: return 1e-12;
+    case OCH_OP_RMS_NORM:
+    case OCH_OP_ROPE:
+    case OCH_OP_GLU: return 1e-10;
+    case OCH_OP_KV_WRITE:
+    case OCH_OP_QKV_POST: return 1e-6; /* a number between two of the cache's may go to either */
+    case OCH_OP_ATTENTION: return c->in[OCH_ATTENTION_K].dtype == OCH_DTYPE_BF16 ? 5e-4 : 5e-5;
+    case OCH_OP_LINEAR: return c->in[OCH_LINEAR_W0].dtype == OCH_DTYPE_F32 ? 1e-9 : 5e-4;
+    case OCH_OP_COUNT_: break;
+    }
+    return 0.0;
+}
+
+och_status och_trial_run(och_queue *q, const och_op_call *shape, const och_op_provider *provider, bool batch_invariant, uint64_t seed,
+                         och_trial *out, och_err *err) {
+    trial t = {.q = q, .v = q->device->vtable, .provider = provider, .host = *shape, .dev = *shape};
+    *out = (och_trial){.bound = bound_of(shape)};
+    if (!provider) OCH_TRY(och_op_select_packer(q->device, shape, NULL, &t.provider, err));
+    out->provider = t.provider;
+    och_status st;
+    OCH_TRY_GOTO(lay_out(&t, err));
+    OCH_TRY_GOTO(make(&t, seed, err));
+    och_trace_names(out->kernels, sizeof out->kernels);
+    st = run_provider(&t, batch_invariant, err);
+    och_trace_names(NULL, 0);
+    if (st != OCH_OK) goto done;
+    OCH_TRY_GOTO(run_reference(&t, err));
+    for (int o = OCH_OP_MAX_IN; o < N_OPERANDS; o++) {
+        double error = 0.0, square = 0.0;
+        if (!operand(&t.host, o)) continue;
+        double bad = compare(&t, o, &error, &square);
+        double nmse = bad > 0.0 ? bad : error > 0.0 ? (square > 0.0 ? error / square : INFINITY) : 0.0;
+        out->nmse = OCH_MAX(out->nmse, nmse);
+    }
+done:
+    och_buf_free(&t.scratch);
+    och_buf_free(&t.buf);
+    och_free_aligned(t.ref_scratch);
+    och_free_aligned(t.image);
+    och_free_aligned(t.native);
+    return st;
+}
