@@ -1,0 +1,272 @@
+/* Built-in kernels that no op launches, against the host: sampling against the engine's sampler, distributions, layer_norm and
+ * conversions against double precision. On OCHRE_TEST_DEVICES, else on a simulated board of each wave size. */
+#include "conform/support/kernel_rig.h"
+
+#include "base/half.h"
+#include "engine/sampler.h"
+#include "quant/format.h"
+#include "quant/planes.h"
+
+#include <math.h>
+
+static uint64_t state;
+
+static uint64_t random_u64(void) { /* splitmix64: Steele, Lea, Flood 2014 */
+    uint64_t z = (state += UINT64_C(0x9E3779B97F4A7C15));
+    z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
+    return z ^ (z >> 31);
+}
+static double unit(void) { return ((double)(random_u64() >> 11) + 0.5) * 0x1p-53; }
+static float gauss(void) { return (float)(sqrt(-2.0 * log(unit())) * cos(6.283185307179586 * unit())); }
+static void fill(float *x, size_t n, double scale) {
+    for (size_t i = 0; i < n; i++) x[i] = (float)(scale * gauss());
+}
+
+#define MOST (16 * 5000)
+static float x[MOST], y[MOST], z[MOST];
+
+static void near(double found, double expected, double tolerance, const char *what, int64_t row, int64_t col) {
+    if (!(fabs(found - expected) <= tolerance))
+        fail_msg("%s: [%lld, %lld]: expected %.9g within %.3g, found %.9g", what, (long long)row, (long long)col, expected, tolerance, found);
+}
+
+static const int shapes[][2] = {{1, 1}, {3, 7}, {2, 64}, {5, 1000}, {1, 4999}};
+enum { N_SHAPES = sizeof shapes / sizeof shapes[0] };
+
+static void distributions(kernel_rig *k) {
+    state = 1;
+    for (int s = 0; s < N_SHAPES; s++)
+        for (int scale = 0; scale < 3; scale++) {
+            int n = shapes[s][0], d = shapes[s][1];
+            fill(x, (size_t)n * (size_t)d, scale == 2 ? 1e4 : scale ? 30.0 : 1.0);
+            och_kl_actual soft[] = {kernel_rig_f32(k, "x", x, n, d), kernel_rig_f32(k, "y", y, n, d)};
+            kernel_rig_run(k, "softmax", "WAVES=8", soft, 2);
+            och_kl_actual sum[] = {kernel_rig_f32(k, "x", x, n, d), kernel_rig_f32(k, "y", z, n, 1)};
+            kernel_rig_run(k, "logsumexp", "WAVES=4", sum, 2);
+            for (int i = 0; i < n; i++) {
+                const float *row = x + i * d;
+                double top = row[0], total = 0;
+                for (int j = 1; j < d; j++) top = fmax(top, row[j]);
+                for (int j = 0; j < d; j++) total += exp(row[j] - top);
+                near(z[i], top + log(total), 4e-7 * (fabs(top) + 1 + log(total)), "logsumexp", i, 0);
+                /* The difference to the greatest is rounded: an error of the exponent, which is small where the result is not. */
+                for (int j = 0; j < d; j++) near(y[i * d + j], exp(row[j] - top) / total, 3e-6 * exp(row[j] - top) / total * (1 + fabs(row[j] - top)) + 1e-37, "softmax", i, j);
+            }
+        }
+}
+
+static void greatest(kernel_rig *k) {
+    state = 2;
+    static int32_t id[16];
+    for (int s = 0; s < N_SHAPES; s++)
+        for (int v = 0; v < 6; v++) {
+            int n = shapes[s][0], d = shapes[s][1];
+            for (int i = 0; i < n * d; i++) x[i] = v == 0 ? -1e30f : v == 1 ? -3.0f : v == 2 ? (i % 2 ? 0.0f : -0.0f) : gauss();
+            if (v == 3) for (int i = 0; i < n * d; i++) x[i] = floorf(x[i] * 2); /* many ties */
+            if (v == 4) x[n * d - 1] = NAN;
+            if (v == 5) x[n * d / 2] = INFINITY, x[n * d - 1] = -INFINITY;
+            och_kl_actual args[] = {kernel_rig_f32(k, "x", x, n, d), kernel_rig_i32(k, "y", id, n, 1)};
+            kernel_rig_run(k, "argmax", "WAVES=8", args, 2);
+            for (int i = 0; i < n; i++) {
+                int expected = 0;
+                for (int j = 1; j < d; j++)
+                    if (x[i * d + j] > x[i * d + expected]) expected = j;
+                for (int j = d - 1; j >= 0; j--)
+                    if (!isfinite(x[i * d + j])) expected = -1 - j;
+                if (id[i] != expected) fail_msg("argmax, variant %d of %d x %d: row %d: expected %d, found %d", v, n, d, i, expected, id[i]);
+            }
+        }
+}
+
+/* ---- sampling: the engine's sampler is the oracle, whose draws are tested against exact probabilities (unit/test_sampler.c) ---- */
+
+enum { ROWS = 16 };
+
+static void draws(kernel_rig *k) {
+    static const och_sampler_params kinds[] = {
+        {.temperature = 1, .top_p = 1},
+        {.temperature = 0, .top_p = 1},
+        {.temperature = 0.7f, .top_k = 40, .top_p = 1},
+        {.temperature = 0.8f, .top_p = 0.9f},
+        {.temperature = 1.3f, .top_p = 0.5f, .min_p = 0.05f},
+        {.temperature = 1, .top_p = 1, .min_p = 0.2f},
+        {.temperature = 0.6f, .top_k = 20, .top_p = 0.95f, .min_p = 0.01f},
+        {.temperature = 2, .top_k = 1, .top_p = 1},
+        {.temperature = 0.01f, .top_p = 0.99f},
+        {.temperature = 1, .top_k = 7, .top_p = 0.3f},
+        {.temperature = 50, .top_k = 100000, .top_p = 0.999f},
+    };
+    static const int vocabs[] = {1, 2, 33, 513, 4999};
+    static uint64_t scratch[(5000 + 1024) * 5 / 2 + 4096 + 8];
+    static float numbers[ROWS][4];
+    static int32_t top_k[ROWS], seeds[ROWS][4], id[ROWS];
+    state = 3;
+    int n_equal = 0, n_all = 0;
+    for (int v = 0; v < 5; v++)
+        for (int ties = 0; ties < 2; ties++) {
+            int vocab = vocabs[v], chosen[ROWS];
+            assert_true(och_sampler_scratch_bytes((uint32_t)vocab) <= sizeof scratch);
+            for (int round = 0; round < 3; round++) {
+                fill(x, (size_t)ROWS * (size_t)vocab, 3.0);
+                for (int i = 0; ties && i < ROWS * vocab; i++) x[i] = floorf(x[i]);
+                for (int r = 0; r < ROWS; r++) {
+                    const och_sampler_params *p = &kinds[chosen[r] = (r + 16 * round) % (int)(sizeof kinds / sizeof kinds[0])];
+                    uint64_t seed = random_u64(), position = r % 3 ? random_u64() : (uint64_t)r;
+                    memcpy(numbers[r], (float[4]){p->temperature, p->top_p, p->min_p, 0}, sizeof numbers[r]);
+                    top_k[r] = p->top_k;
+                    memcpy(seeds[r], &seed, 8);
+                    memcpy(seeds[r] + 2, &position, 8);
+                }
+                och_kl_actual args[] = {kernel_rig_f32(k, "logits", x, ROWS, vocab), kernel_rig_f32(k, "numbers", numbers[0], ROWS, 4),
+                                        kernel_rig_i32(k, "top_k", top_k, ROWS, 1), kernel_rig_i32(k, "seeds", seeds[0], ROWS, 4),
+                                        kernel_rig_i32(k, "id", id, ROWS, 1)};
+                kernel_rig_run(k, "sample", "WAVES=8", args, 5);
+                for (int r = 0; r < ROWS; r++) {
+                    och_sampler_params p = kinds[chosen[r]];
+                    uint64_t position;
+                    uint32_t expected;
+                    och_err err = {0};
+                    p.repetition_penalty = 1;
+                    memcpy(&p.seed, seeds[r], 8);
+                    memcpy(&position, seeds[r] + 2, 8);
+                    kernel_rig_ok(och_sample(&p, x + r * vocab, (uint32_t)vocab, NULL, 0, position, scratch, sizeof scratch, &expected, &err), &err, "the sampler");
+                    n_all++;
+                    n_equal += id[r] == (int32_t)expected;
+                    if (id[r] != (int32_t)expected)
+                        fail_msg("sample, vocabulary %d, kind %d%s: expected %u, found %d", vocab, chosen[r], ties ? ", ties" : "", expected, id[r]);
+                }
+            }
+        }
+    assert_int_equal(n_equal, n_all);
+    /* A logit that is no number is told, in whatever way the row is sampled. */
+    fill(x, ROWS * 513, 1.0);
+    for (int r = 0; r < ROWS; r++) x[r * 513 + 31 * r] = r % 2 ? NAN : INFINITY;
+    och_kl_actual args[] = {kernel_rig_f32(k, "logits", x, ROWS, 513), kernel_rig_f32(k, "numbers", numbers[0], ROWS, 4),
+                            kernel_rig_i32(k, "top_k", top_k, ROWS, 1), kernel_rig_i32(k, "seeds", seeds[0], ROWS, 4),
+                            kernel_rig_i32(k, "id", id, ROWS, 1)};
+    kernel_rig_run(k, "sample", "WAVES=8", args, 5);
+    for (int r = 0; r < ROWS; r++) assert_int_equal(id[r], -1 - 31 * r);
+}
+
+/* ---- layer_norm, conversions ---- */
+
+static void layer_norm(kernel_rig *k) {
+    state = 4;
+    static float w[5000], b[5000];
+    for (int s = 0; s < N_SHAPES; s++)
+        for (int bias = 0; bias < 2; bias++) {
+            int n = shapes[s][0], d = shapes[s][1];
+            fill(x, (size_t)n * (size_t)d, 2.0);
+            for (int i = 0; i < n * d; i++) x[i] += 3;
+            fill(w, (size_t)d, 1.0);
+            fill(b, (size_t)d, 1.0);
+            och_kl_actual args[] = {kernel_rig_f32(k, "x", x, n, d), kernel_rig_vector(k, "w", w, d),
+                                    bias ? kernel_rig_vector(k, "b", b, d) : (och_kl_actual){.name = "b"}, kernel_rig_f32(k, "y", y, n, d),
+                                    och_gpu_real("eps", 1e-5)};
+            kernel_rig_run(k, "layer_norm", "WAVES=4", args, 5);
+            for (int i = 0; i < n; i++) {
+                double mean = 0, var = 0;
+                for (int j = 0; j < d; j++) mean += (double)x[i * d + j] / d;
+                for (int j = 0; j < d; j++) var += pow(x[i * d + j] - mean, 2) / d;
+                for (int j = 0; j < d; j++) {
+                    double e = (x[i * d + j] - mean) / sqrt(var + 1e-5) * w[j];
+                    near(y[i * d + j], e + (bias ? b[j] : 0), 4e-6 * (fabs(w[j]) * 4 + fabs(b[j])) + (d == 1 ? 1e-3 : 0), "layer_norm", i, j);
+                }
+            }
+        }
+}
+
+static void conversions(kernel_rig *k) {
+    state = 5;
+    static uint16_t h[MOST];
+    for (int s = 0; s < N_SHAPES; s++) {
+        int n = shapes[s][0], d = shapes[s][1];
+        fill(x, (size_t)n * (size_t)d, 100.0);
+        for (int bf = 0; bf < 2; bf++) {
+            och_kl_actual to[] = {kernel_rig_f32(k, "x", x, n, d), kernel_rig_rows(k, "y", h, n, d, (uint64_t)d * 2), och_gpu_real("scale", 0.5)};
+            kernel_rig_run(k, "cast", bf ? "S=f32,T=bf16" : "S=f32,T=f16", to, 3);
+            for (int i = 0; i < n * d; i++) assert_int_equal(h[i], bf ? och_f32_to_bf16(0.5f * x[i]) : och_f32_to_f16(0.5f * x[i]));
+            och_kl_actual from[] = {kernel_rig_rows(k, "x", h, n, d, (uint64_t)d * 2), kernel_rig_f32(k, "y", y, n, d), och_gpu_real("scale", 1.0)};
+            kernel_rig_run(k, "cast", bf ? "S=bf16,T=f32" : "S=f16,T=f32", from, 3);
+            for (int i = 0; i < n * d; i++) assert_true(y[i] == (bf ? och_bf16_to_f32(h[i]) : och_f16_to_f32(h[i])));
+        }
+        och_kl_actual filled[] = {kernel_rig_f32(k, "y", y, n, d), och_gpu_real("value", -2.5)};
+        kernel_rig_run(k, "fill", "T=f32", filled, 2);
+        for (int i = 0; i < n * d; i++) assert_true(y[i] == -2.5f);
+    }
+}
+
+/* Every format, whole matrices; rows of floats that are no whole units too. */
+static void decoding(kernel_rig *k) {
+    state = 6;
+    static uint8_t file[1 << 16], planes[1 << 16];
+    static float expected[4 * 544];
+    for (size_t f = 0; och_format_at(f); f++)
+        for (int v = 0; v < 2; v++) {
+            const och_format *t = och_format_at(f);
+            int64_t n = 3, d = v ? 512 : t->block_elems == 1 ? 33 : t->block_elems, unit = t->act == OCH_ACT_Q8_32S ? 32 : 8;
+            uint64_t row_file, row_planes;
+            och_err err = {0};
+            char spec[64];
+            assert_true(och_dtype_row_bytes(t->dtype, (uint64_t)d, &row_file) && och_planes_row_bytes(t->dtype, (uint64_t)d, &row_planes));
+            fill(x, (size_t)(n * d), 0.3);
+            for (int64_t i = 0; i < n; i++) {
+                kernel_rig_ok(och_format_encode_row(t->dtype, x + i * d, file + (uint64_t)i * row_file, (uint64_t)d, &err), &err, t->name);
+                och_format_decode_row(t->dtype, file + (uint64_t)i * row_file, expected + i * d, (uint64_t)d);
+            }
+            och_planes_pack(t->dtype, n, d, file, planes, 0, n);
+            for (int half = 0; half < 2; half++) {
+                static uint16_t h[4 * 544];
+                och_kl_actual args[] = {kernel_rig_rows(k, "w", planes, n, (d + unit - 1) / unit * unit, row_planes),
+                                        half ? kernel_rig_rows(k, "y", h, n, d, (uint64_t)d * 2) : kernel_rig_f32(k, "y", y, n, d)};
+                snprintf(spec, sizeof spec, "F=%s,T=%s", t->name, half ? "f16" : "f32");
+                kernel_rig_run(k, "dequantise", spec, args, 2);
+                for (int64_t i = 0; i < n * d; i++)
+                    if (half ? h[i] != och_f32_to_f16(expected[i]) : y[i] != expected[i])
+                        fail_msg("dequantise %s: element %lld: expected %.9g, found %.9g", spec, (long long)i, (double)expected[i],
+                                 half ? (double)och_f16_to_f32(h[i]) : (double)y[i]);
+            }
+        }
+}
+
+typedef struct job {
+    const char *device;
+    void (*run)(kernel_rig *k);
+} job;
+
+static void run_job(void **state_) {
+    const job *j = *state_;
+    kernel_rig k;
+    kernel_rig_open(&k, j->device);
+    j->run(&k);
+    kernel_rig_close(&k);
+}
+
+int main(int argc, char **argv) {
+    static const struct {
+        const char *name;
+        void (*run)(kernel_rig *k);
+    } groups[] = {{"softmax, logsumexp", distributions}, {"argmax", greatest}, {"sample", draws}, {"layer_norm", layer_norm},
+                  {"cast, fill", conversions}, {"dequantise", decoding}};
+    enum { GROUPS = sizeof groups / sizeof groups[0], DEVICES = 16 };
+    static struct CMUnitTest tests[GROUPS * DEVICES];
+    static char names[GROUPS * DEVICES][64], list[1024];
+    static job jobs[GROUPS * DEVICES];
+    setenv("OCHRE_SIM_LIBRARY", OCHRE_BUILD_DIR "/sim/libamdhip64.so", 0);
+    setenv("OCHRE_CACHE_DIR", OCHRE_BUILD_DIR "/kernel-cache", 0);
+    const char *asked = och_env_get(OCH_ENV_OCHRE_TEST_DEVICES);
+    snprintf(list, sizeof list, "%s", asked ? asked : "sim:gfx1151,sim:gfx942");
+    size_t n = 0;
+    int n_devices = 0;
+    for (char *rest = list, *device; (device = strtok_r(rest, ",", &rest)) && n_devices < DEVICES; n_devices++)
+        for (int g = 0; g < GROUPS; g++) {
+            if (!strcmp(device, "null")) continue; /* loads no code */
+            snprintf(names[n], sizeof names[n], "%s:%s", groups[g].name, device);
+            if (argc > 1 && !strstr(names[n], argv[1])) continue;
+            jobs[n] = (job){device, groups[g].run};
+            tests[n] = (struct CMUnitTest){.name = names[n], .test_func = run_job, .initial_state = &jobs[n]};
+            n++;
+        }
+    return n ? _cmocka_run_group_tests("kernels", tests, n, NULL, NULL) : 0;
+}
