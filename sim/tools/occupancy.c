@@ -1,5 +1,6 @@
 /* ochre_sim_occupancy BOARD CODE-OBJECT KERNEL...: what the simulator makes of each kernel, in workgroups of its launch bound:
- * "KERNEL vgprs V agprs A lds L scratch S granule G waves W", G what LDS is given in, W the waves a SIMD. tests/isa/occupancy compares with the compiler. */
+ * "KERNEL vgprs V agprs A lds L scratch S granule G waves W", G what LDS is given in, W the waves a SIMD. tests/isa/occupancy
+ * compares with the compiler. */
 #include "base/alloc.h"
 #include "exec/state.h"
 #include "load/module.h"

@@ -17,7 +17,8 @@ static void axpy(buffers b, int expected) {
     float a = 1;
     int n = N;
     void *params[] = {&a, &b.x, &b.y, &n};
-    GIVES(expected, H(hipModuleLaunchKernel)(get(load(), "axpy"), N / 256, 1, 1, expected ? 2048 : 256, 1, 1, 0, NULL, params, NULL));
+    unsigned threads = expected ? 2048 : 256;
+    GIVES(expected, H(hipModuleLaunchKernel)(get(load(), "axpy"), N / 256, 1, 1, threads, 1, 1, 0, NULL, params, NULL));
     OK(H(hipDeviceSynchronize)());
 }
 
@@ -49,7 +50,8 @@ static void a_node_keeps_it_body(void) {
     float a = 1;
     int n = N;
     void *params[] = {&a, &b.x, &b.y, &n};
-    hipKernelNodeParams k = {.func = get(load(), "axpy"), .gridDim = {N / 256, 1, 1}, .blockDim = {256, 1, 1}, .kernelParams = params};
+    hipKernelNodeParams k = {.func = get(load(), "axpy"), .gridDim = {N / 256, 1, 1}, .blockDim = {256, 1, 1},
+                             .kernelParams = params};
     hipGraph_t g;
     hipGraphNode_t node;
     hipGraphExec_t exec;

@@ -83,6 +83,7 @@ static void a_floor_counts_each_byte_once(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(links_are_no_instructions), cmocka_unit_test(a_floor_counts_each_byte_once)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(links_are_no_instructions),
+                                       cmocka_unit_test(a_floor_counts_each_byte_once)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
