@@ -11,7 +11,6 @@
     "#define __forceinline__ inline __attribute__((always_inline))\n"                                                  \
     "#define __noinline__ __attribute__((noinline))\n"                                                                 \
     "#define __restrict__ __restrict\n"                                                                                \
-    "#define __launch_bounds__(...) __attribute__((launch_bounds(__VA_ARGS__)))\n"                                     \
     "typedef __SIZE_TYPE__ size_t;\n"                                                                                  \
     "typedef __INT8_TYPE__ int8_t; typedef __UINT8_TYPE__ uint8_t; typedef __INT16_TYPE__ int16_t;\n"                  \
     "typedef __UINT16_TYPE__ uint16_t; typedef __INT32_TYPE__ int32_t; typedef __UINT32_TYPE__ uint32_t;\n"            \
@@ -25,6 +24,10 @@
 
 static const char hip[] =
     SHARED_WORDS
+    "#define OCHRE_BOUNDS_1(threads) __attribute__((amdgpu_flat_work_group_size(1, threads)))\n"
+    "#define OCHRE_BOUNDS_2(threads, waves) __attribute__((amdgpu_flat_work_group_size(1, threads), amdgpu_waves_per_eu(waves)))\n"
+    "#define OCHRE_BOUNDS(a, b, name, ...) name\n"
+    "#define __launch_bounds__(...) OCHRE_BOUNDS(__VA_ARGS__, OCHRE_BOUNDS_2, OCHRE_BOUNDS_1, )(__VA_ARGS__)\n"
     "#define OCHRE_GROUPS(d) (__builtin_amdgcn_grid_size_##d() / __builtin_amdgcn_workgroup_size_##d() + "
     "(__builtin_amdgcn_grid_size_##d() % __builtin_amdgcn_workgroup_size_##d() != 0))\n"
     "OCHRE_INDEX(threadIdx, __builtin_amdgcn_workitem_id_x(), __builtin_amdgcn_workitem_id_y(), "
@@ -40,6 +43,7 @@ static const char hip[] =
     "__ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT); }\n";
 
 static const char cuda[] = SHARED_WORDS
+    "#define __launch_bounds__(...) __attribute__((launch_bounds(__VA_ARGS__)))\n"
     "OCHRE_INDEX(threadIdx, __nvvm_read_ptx_sreg_tid_x(), __nvvm_read_ptx_sreg_tid_y(), __nvvm_read_ptx_sreg_tid_z())\n"
     "OCHRE_INDEX(blockIdx, __nvvm_read_ptx_sreg_ctaid_x(), __nvvm_read_ptx_sreg_ctaid_y(), __nvvm_read_ptx_sreg_ctaid_z())\n"
     "OCHRE_INDEX(blockDim, __nvvm_read_ptx_sreg_ntid_x(), __nvvm_read_ptx_sreg_ntid_y(), __nvvm_read_ptx_sreg_ntid_z())\n"
