@@ -34,10 +34,12 @@ static const command commands[] = {
     {"tokenize", och_cmd_tokenize, "text to token ids and back"},
     {"devices", och_cmd_devices, "list the devices that models can run on"},
     {"doctor", och_cmd_doctor, "what of GPUs works on this machine, what does not, and what to do"},
+    {"selftest", och_cmd_selftest, "hold a device against the reference, and write a report of it"},
     {"sim", och_cmd_sim, "run a HIP program on AMD GPUs in software"},
     {"ops", och_cmd_ops, "list the ops and which provider covers them on which device"},
     {"kernels", och_cmd_kernels, "GPU kernels: list, emit, build, check, disassemble, pack"},
     {"targets", och_cmd_targets, "what kernels can be compiled for"},
+    {"cache", och_cmd_cache, "compiled kernels that are kept: list, verify, clear"},
 };
 
 static volatile sig_atomic_t interrupted, exits_at_once;

@@ -16,6 +16,7 @@
 enum { OCH_EXIT_OK = 0, OCH_EXIT_FAILURE = 1, OCH_EXIT_USAGE = 2, OCH_EXIT_INTERRUPTED = 130 };
 
 int och_cmd_bench(int argc, char **argv);
+int och_cmd_cache(int argc, char **argv);
 int och_cmd_devices(int argc, char **argv);
 int och_cmd_doctor(int argc, char **argv);
 int och_cmd_fit(int argc, char **argv);
@@ -24,6 +25,7 @@ int och_cmd_kernels(int argc, char **argv);
 int och_cmd_ops(int argc, char **argv);
 int och_cmd_pull(int argc, char **argv);
 int och_cmd_run(int argc, char **argv);
+int och_cmd_selftest(int argc, char **argv);
 int och_cmd_sim(int argc, char **argv);
 int och_cmd_targets(int argc, char **argv);
 int och_cmd_tokenize(int argc, char **argv);
