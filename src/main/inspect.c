@@ -11,6 +11,7 @@
 #include "file/names.h"
 #include "file/safetensors.h"
 #include "model/model.h"
+#include "op/op.h"
 #include "quant/capability.h"
 
 #include <inttypes.h>
@@ -183,13 +184,22 @@ static const char *op_of(const inspect *v, const och_file_tensor *t, const char 
     return strstr(t->name, "embd") || strstr(t->name, "embed") ? "embed" : "linear";
 }
 
+/* The capability table knows a device by who serves it. */
+static const char *provider_for(const och_dev_info *d) {
+    for (int i = 0; i < och_op_provider_count(); i++) {
+        const och_op_provider *p = och_op_provider_at(i);
+        if (p->priority >= 0 && !strcmp(p->backend, d->backend)) return p->name;
+    }
+    return d->backend;
+}
+
 static void tensors(inspect *v, bool json) {
     och_strbuf *b = &v->out;
     for (uint64_t i = 0; i < n_tensors(v); i++) {
         const och_file_tensor *t = tensor_at(v, i);
         const char *role, *op = op_of(v, t, &role);
         const och_dev_info *d = &v->device->info;
-        const och_capability_row *row = och_capability(d->backend, d->arch, t->dtype, op);
+        const och_capability_row *row = och_capability(provider_for(d), d->arch, t->dtype, op);
         char shape[96], name[OCH_NAME_SHOW_BYTES];
         och_file_tensor_shape_str(t, shape, sizeof shape);
         if (json) {

@@ -28,7 +28,8 @@ static float x[MOST], y[MOST], z[MOST];
 
 static void near(double found, double expected, double tolerance, const char *what, int64_t row, int64_t col) {
     if (!(fabs(found - expected) <= tolerance))
-        fail_msg("%s: [%lld, %lld]: expected %.9g within %.3g, found %.9g", what, (long long)row, (long long)col, expected, tolerance, found);
+        fail_msg("%s: [%lld, %lld]: expected %.9g within %.3g, found %.9g", what, (long long)row, (long long)col, expected,
+                 tolerance, found);
 }
 
 static const int shapes[][2] = {{1, 1}, {3, 7}, {2, 64}, {5, 1000}, {1, 4999}};
@@ -50,8 +51,11 @@ static void distributions(kernel_rig *k) {
                 for (int j = 1; j < d; j++) top = fmax(top, row[j]);
                 for (int j = 0; j < d; j++) total += exp(row[j] - top);
                 near(z[i], top + log(total), 4e-7 * (fabs(top) + 1 + log(total)), "logsumexp", i, 0);
-                /* The difference to the greatest is rounded: an error of the exponent, which is small where the result is not. */
-                for (int j = 0; j < d; j++) near(y[i * d + j], exp(row[j] - top) / total, 3e-6 * exp(row[j] - top) / total * (1 + fabs(row[j] - top)) + 1e-37, "softmax", i, j);
+                /* The difference to the greatest is rounded: an error of the exponent, which is small where the result is not.
+                 */
+                for (int j = 0; j < d; j++)
+                    near(y[i * d + j], exp(row[j] - top) / total,
+                         3e-6 * exp(row[j] - top) / total * (1 + fabs(row[j] - top)) + 1e-37, "softmax", i, j);
             }
         }
 }
@@ -74,12 +78,14 @@ static void greatest(kernel_rig *k) {
                     if (x[i * d + j] > x[i * d + expected]) expected = j;
                 for (int j = d - 1; j >= 0; j--)
                     if (!isfinite(x[i * d + j])) expected = -1 - j;
-                if (id[i] != expected) fail_msg("argmax, variant %d of %d x %d: row %d: expected %d, found %d", v, n, d, i, expected, id[i]);
+                if (id[i] != expected)
+                    fail_msg("argmax, variant %d of %d x %d: row %d: expected %d, found %d", v, n, d, i, expected, id[i]);
             }
         }
 }
 
-/* ---- sampling: the engine's sampler is the oracle, whose draws are tested against exact probabilities (unit/test_sampler.c) ---- */
+/* ---- sampling: the engine's sampler is the oracle, whose draws are tested against exact probabilities (unit/test_sampler.c)
+ * ---- */
 
 enum { ROWS = 16 };
 
@@ -118,9 +124,10 @@ static void draws(kernel_rig *k) {
                     memcpy(seeds[r], &seed, 8);
                     memcpy(seeds[r] + 2, &position, 8);
                 }
-                och_kl_actual args[] = {kernel_rig_f32(k, "logits", x, ROWS, vocab), kernel_rig_f32(k, "numbers", numbers[0], ROWS, 4),
-                                        kernel_rig_i32(k, "top_k", top_k, ROWS, 1), kernel_rig_i32(k, "seeds", seeds[0], ROWS, 4),
-                                        kernel_rig_i32(k, "id", id, ROWS, 1)};
+                och_kl_actual args[] = {kernel_rig_f32(k, "logits", x, ROWS, vocab),
+                                        kernel_rig_f32(k, "numbers", numbers[0], ROWS, 4),
+                                        kernel_rig_i32(k, "top_k", top_k, ROWS, 1),
+                                        kernel_rig_i32(k, "seeds", seeds[0], ROWS, 4), kernel_rig_i32(k, "id", id, ROWS, 1)};
                 kernel_rig_run(k, "sample", "WAVES=8", args, 5);
                 for (int r = 0; r < ROWS; r++) {
                     och_sampler_params p = kinds[chosen[r]];
@@ -130,11 +137,14 @@ static void draws(kernel_rig *k) {
                     p.repetition_penalty = 1;
                     memcpy(&p.seed, seeds[r], 8);
                     memcpy(&position, seeds[r] + 2, 8);
-                    kernel_rig_ok(och_sample(&p, x + r * vocab, (uint32_t)vocab, NULL, 0, position, scratch, sizeof scratch, &expected, &err), &err, "the sampler");
+                    kernel_rig_ok(och_sample(&p, x + r * vocab, (uint32_t)vocab, NULL, 0, position, scratch, sizeof scratch,
+                                             &expected, &err),
+                                  &err, "the sampler");
                     n_all++;
                     n_equal += id[r] == (int32_t)expected;
                     if (id[r] != (int32_t)expected)
-                        fail_msg("sample, vocabulary %d, kind %d%s: expected %u, found %d", vocab, chosen[r], ties ? ", ties" : "", expected, id[r]);
+                        fail_msg("sample, vocabulary %d, kind %d%s: expected %u, found %d", vocab, chosen[r],
+                                 ties ? ", ties" : "", expected, id[r]);
                 }
             }
         }
@@ -162,8 +172,8 @@ static void layer_norm(kernel_rig *k) {
             fill(w, (size_t)d, 1.0);
             fill(b, (size_t)d, 1.0);
             och_kl_actual args[] = {kernel_rig_f32(k, "x", x, n, d), kernel_rig_vector(k, "w", w, d),
-                                    bias ? kernel_rig_vector(k, "b", b, d) : (och_kl_actual){.name = "b"}, kernel_rig_f32(k, "y", y, n, d),
-                                    och_gpu_real("eps", 1e-5)};
+                                    bias ? kernel_rig_vector(k, "b", b, d) : (och_kl_actual){.name = "b"},
+                                    kernel_rig_f32(k, "y", y, n, d), och_gpu_real("eps", 1e-5)};
             kernel_rig_run(k, "layer_norm", "WAVES=4", args, 5);
             for (int i = 0; i < n; i++) {
                 double mean = 0, var = 0;
@@ -171,7 +181,8 @@ static void layer_norm(kernel_rig *k) {
                 for (int j = 0; j < d; j++) var += pow(x[i * d + j] - mean, 2) / d;
                 for (int j = 0; j < d; j++) {
                     double e = (x[i * d + j] - mean) / sqrt(var + 1e-5) * w[j];
-                    near(y[i * d + j], e + (bias ? b[j] : 0), 4e-6 * (fabs(w[j]) * 4 + fabs(b[j])) + (d == 1 ? 1e-3 : 0), "layer_norm", i, j);
+                    near(y[i * d + j], e + (bias ? b[j] : 0), 4e-6 * (fabs(w[j]) * 4 + fabs(b[j])) + (d == 1 ? 1e-3 : 0),
+                         "layer_norm", i, j);
                 }
             }
         }
@@ -184,10 +195,13 @@ static void conversions(kernel_rig *k) {
         int n = shapes[s][0], d = shapes[s][1];
         fill(x, (size_t)n * (size_t)d, 100.0);
         for (int bf = 0; bf < 2; bf++) {
-            och_kl_actual to[] = {kernel_rig_f32(k, "x", x, n, d), kernel_rig_rows(k, "y", h, n, d, (uint64_t)d * 2), och_gpu_real("scale", 0.5)};
+            och_kl_actual to[] = {kernel_rig_f32(k, "x", x, n, d), kernel_rig_rows(k, "y", h, n, d, (uint64_t)d * 2),
+                                  och_gpu_real("scale", 0.5)};
             kernel_rig_run(k, "cast", bf ? "S=f32,T=bf16" : "S=f32,T=f16", to, 3);
-            for (int i = 0; i < n * d; i++) assert_int_equal(h[i], bf ? och_f32_to_bf16(0.5f * x[i]) : och_f32_to_f16(0.5f * x[i]));
-            och_kl_actual from[] = {kernel_rig_rows(k, "x", h, n, d, (uint64_t)d * 2), kernel_rig_f32(k, "y", y, n, d), och_gpu_real("scale", 1.0)};
+            for (int i = 0; i < n * d; i++)
+                assert_int_equal(h[i], bf ? och_f32_to_bf16(0.5f * x[i]) : och_f32_to_f16(0.5f * x[i]));
+            och_kl_actual from[] = {kernel_rig_rows(k, "x", h, n, d, (uint64_t)d * 2), kernel_rig_f32(k, "y", y, n, d),
+                                    och_gpu_real("scale", 1.0)};
             kernel_rig_run(k, "cast", bf ? "S=bf16,T=f32" : "S=f16,T=f32", from, 3);
             for (int i = 0; i < n * d; i++) assert_true(y[i] == (bf ? och_bf16_to_f32(h[i]) : och_f16_to_f32(h[i])));
         }
@@ -209,23 +223,26 @@ static void decoding(kernel_rig *k) {
             uint64_t row_file, row_planes;
             och_err err = {0};
             char spec[64];
-            assert_true(och_dtype_row_bytes(t->dtype, (uint64_t)d, &row_file) && och_planes_row_bytes(t->dtype, (uint64_t)d, &row_planes));
+            assert_true(och_dtype_row_bytes(t->dtype, (uint64_t)d, &row_file) &&
+                        och_planes_row_bytes(t->dtype, (uint64_t)d, &row_planes));
             fill(x, (size_t)(n * d), 0.3);
             for (int64_t i = 0; i < n; i++) {
-                kernel_rig_ok(och_format_encode_row(t->dtype, x + i * d, file + (uint64_t)i * row_file, (uint64_t)d, &err), &err, t->name);
+                kernel_rig_ok(och_format_encode_row(t->dtype, x + i * d, file + (uint64_t)i * row_file, (uint64_t)d, &err),
+                              &err, t->name);
                 och_format_decode_row(t->dtype, file + (uint64_t)i * row_file, expected + i * d, (uint64_t)d);
             }
             och_planes_pack(t->dtype, n, d, file, planes, 0, n);
             for (int half = 0; half < 2; half++) {
                 static uint16_t h[4 * 544];
                 och_kl_actual args[] = {kernel_rig_rows(k, "w", planes, n, (d + unit - 1) / unit * unit, row_planes),
-                                        half ? kernel_rig_rows(k, "y", h, n, d, (uint64_t)d * 2) : kernel_rig_f32(k, "y", y, n, d)};
+                                        half ? kernel_rig_rows(k, "y", h, n, d, (uint64_t)d * 2)
+                                             : kernel_rig_f32(k, "y", y, n, d)};
                 snprintf(spec, sizeof spec, "F=%s,T=%s", t->name, half ? "f16" : "f32");
                 kernel_rig_run(k, "dequantise", spec, args, 2);
                 for (int64_t i = 0; i < n * d; i++)
                     if (half ? h[i] != och_f32_to_f16(expected[i]) : y[i] != expected[i])
-                        fail_msg("dequantise %s: element %lld: expected %.9g, found %.9g", spec, (long long)i, (double)expected[i],
-                                 half ? (double)och_f16_to_f32(h[i]) : (double)y[i]);
+                        fail_msg("dequantise %s: element %lld: expected %.9g, found %.9g", spec, (long long)i,
+                                 (double)expected[i], half ? (double)och_f16_to_f32(h[i]) : (double)y[i]);
             }
         }
 }

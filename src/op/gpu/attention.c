@@ -1,6 +1,6 @@
-/* Attention over paged state (kernels/attention.ok). Few tokens, or `batch_invariant`: each token's positions are cut into splits
- * of CHUNK, whose results are merged; the number of splits follows from the table's capacity and the window, never from what
- * a step holds. Many tokens: tiles of them on matrix instructions, where the cache holds halves anyway. */
+/* Attention over paged state (kernels/attention.ok). Few tokens, or `batch_invariant`: each token's positions are cut into
+ * splits of CHUNK, whose results are merged; the number of splits follows from the table's capacity and the window, never from
+ * what a step holds. Many tokens: tiles of them on matrix instructions, where the cache holds halves anyway. */
 #include "op/gpu/gpu.h"
 
 #include "base/size.h"
@@ -26,7 +26,8 @@ static int64_t splits_of(const och_op_call *c) {
 static och_status part_kernel(const och_device *d, const och_op_call *c, const och_gpu_kernel **out_k, och_err *err) {
     const och_attr_attention *a = &c->attr.attention;
     return och_gpu_kernel_get(d, "attention_part", out_k, err, "T=%s,HD=%d,GG=%d,BT=%d,CHUNK=%d",
-                              och_gpu_type(c->in[OCH_ATTENTION_K].dtype), a->kv.head_dim, heads_together(a), a->kv.block_tokens, CHUNK);
+                              och_gpu_type(c->in[OCH_ATTENTION_K].dtype), a->kv.head_dim, heads_together(a), a->kv.block_tokens,
+                              CHUNK);
 }
 
 static och_status merge_kernel(const och_device *d, const och_op_call *c, const och_gpu_kernel **out_k, och_err *err) {
@@ -39,7 +40,8 @@ static och_status merge_kernel(const och_device *d, const och_op_call *c, const 
 static bool tiles_fit(const och_op_call *c) {
     const och_attr_attention *a = &c->attr.attention;
     och_dtype t = c->in[OCH_ATTENTION_K].dtype;
-    return (t == OCH_DTYPE_F16 || t == OCH_DTYPE_BF16) && a->kv.head_dim % 16 == 0 && a->kv.head_dim <= 256 && a->kv.block_tokens % 16 == 0;
+    return (t == OCH_DTYPE_F16 || t == OCH_DTYPE_BF16) && a->kv.head_dim % 16 == 0 && a->kv.head_dim <= 256 &&
+           a->kv.block_tokens % 16 == 0;
 }
 
 /* Waves and positions a step such that the tiles fit into 64 KiB of LDS. */
@@ -57,7 +59,8 @@ och_status och_gpu_attention_supports(const och_device *d, const och_op_call *c,
     if (a->kv.head_dim > most)
         return och_err_set(err, OCH_UNSUPPORTED, "takes heads of at most %d elements, these have %d", most, a->kv.head_dim);
     if (CHUNK % a->kv.block_tokens)
-        return och_err_set(err, OCH_UNSUPPORTED, "takes blocks of a number of tokens that divides %d, these have %d", CHUNK, a->kv.block_tokens);
+        return och_err_set(err, OCH_UNSUPPORTED, "takes blocks of a number of tokens that divides %d, these have %d", CHUNK,
+                           a->kv.block_tokens);
     if (tiles_fit(c)) OCH_TRY(tiles_kernel(d, c, NULL, err));
     OCH_TRY(part_kernel(d, c, NULL, err));
     return merge_kernel(d, c, NULL, err);

@@ -37,7 +37,8 @@ och_status och_gpu_glu_supports(const och_device *d, const och_op_call *c, och_e
 och_status och_gpu_glu_run(const och_op_ctx *ctx, const och_op_call *c, och_err *err) {
     const och_tensor *gate = &c->in[OCH_GLU_GATE], *up = &c->in[OCH_GLU_UP], *y = &c->out[0];
     const och_gpu_kernel *k;
-    OCH_TRY(glu_kernel(ctx->queue->device, c->attr.glu.act, och_gpu_width(y->cols, (const och_tensor *[]){gate, up, y}, 3), &k, err));
+    OCH_TRY(glu_kernel(ctx->queue->device, c->attr.glu.act, och_gpu_width(y->cols, (const och_tensor *[]){gate, up, y}, 3), &k,
+                       err));
     och_kl_actual args[] = {och_gpu_tensor("gate", gate), och_gpu_tensor("up", up), och_gpu_tensor("y", y)};
     return och_gpu_launch(ctx, k, args, OCH_COUNT(args), err);
 }
@@ -72,12 +73,13 @@ och_status och_gpu_rms_norm_supports(const och_device *d, const och_op_call *c, 
 }
 
 och_status och_gpu_rms_norm_run(const och_op_ctx *ctx, const och_op_call *c, och_err *err) {
-    const och_tensor *x = &c->in[OCH_RMS_NORM_X], *w = &c->in[OCH_RMS_NORM_W], *r = &c->in[OCH_RMS_NORM_RESIDUAL], *y = &c->out[0];
+    const och_tensor *x = &c->in[OCH_RMS_NORM_X], *w = &c->in[OCH_RMS_NORM_W], *r = &c->in[OCH_RMS_NORM_RESIDUAL],
+                     *y = &c->out[0];
     const och_gpu_kernel *k;
     int width = och_gpu_width(w->cols, (const och_tensor *[]){x, w, r, y}, 4);
     OCH_TRY(och_gpu_norm_kernel(ctx->queue->device, w->cols, c->attr.rms_norm.add_one, width, &k, err));
-    och_kl_actual args[] = {och_gpu_tensor("x", x), och_gpu_vector("w", w), och_gpu_tensor("residual", r), och_gpu_tensor("y", y),
-                            och_gpu_real("eps", (double)c->attr.rms_norm.eps)};
+    och_kl_actual args[] = {och_gpu_tensor("x", x), och_gpu_vector("w", w), och_gpu_tensor("residual", r),
+                            och_gpu_tensor("y", y), och_gpu_real("eps", (double)c->attr.rms_norm.eps)};
     return och_gpu_launch(ctx, k, args, OCH_COUNT(args), err);
 }
 
@@ -100,7 +102,7 @@ och_status och_gpu_embed_run(const och_op_ctx *ctx, const och_op_call *c, och_er
     const och_gpu_kernel *k;
     int width = och_gpu_width(y->cols, (const och_tensor *[]){y}, 1) == 4 && y->cols % 8 == 0 ? 8 : 1;
     OCH_TRY(embed_kernel(ctx->queue->device, table->dtype, width, &k, err));
-    och_kl_actual args[] = {och_gpu_tensor("ids", &c->in[OCH_EMBED_IDS]), och_gpu_weight("table", table), och_gpu_tensor("y", y),
-                            och_gpu_real("scale", (double)c->attr.embed.scale)};
+    och_kl_actual args[] = {och_gpu_tensor("ids", &c->in[OCH_EMBED_IDS]), och_gpu_weight("table", table),
+                            och_gpu_tensor("y", y), och_gpu_real("scale", (double)c->attr.embed.scale)};
     return och_gpu_launch(ctx, k, args, OCH_COUNT(args), err);
 }

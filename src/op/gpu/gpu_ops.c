@@ -4,9 +4,9 @@
 #include "op/gpu/gpu.h"
 #include "quant/planes.h"
 
-#define ROW(backend_name, sym, fn)                                                                                     \
-    .name = "kernel", .backend = backend_name, .priority = 100, .has_kernels = true, .op = OCH_OP_##sym, .supports = och_gpu_##fn##_supports, \
-    .run = och_gpu_##fn##_run
+#define ROW(backend_name, sym, fn)                                                                                             \
+    .name = "kernel", .backend = backend_name, .priority = 100, .has_kernels = true, .op = OCH_OP_##sym,                       \
+    .supports = och_gpu_##fn##_supports, .run = och_gpu_##fn##_run
 
 #define ROWS(backend)                                                                                                  \
     {ROW(backend, EMBED, embed), .weight_layout = och_gpu_weight_layout, .weight_pack = och_planes_pack},              \

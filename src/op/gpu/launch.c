@@ -65,8 +65,8 @@ const char *och_gpu_type(och_dtype t) {
 och_status och_gpu_take(och_gpu_scratch *s, uint64_t n_bytes, och_dev_addr *out_addr, och_err *err) {
     uint64_t at = (s->used + 255) & ~UINT64_C(255);
     if (at > s->size_bytes || n_bytes > s->size_bytes - at)
-        return och_err_set(err, OCH_INTERNAL, "scratch: expected %llu bytes at %llu, found %llu in all", (unsigned long long)n_bytes,
-                           (unsigned long long)at, (unsigned long long)s->size_bytes);
+        return och_err_set(err, OCH_INTERNAL, "scratch: expected %llu bytes at %llu, found %llu in all",
+                           (unsigned long long)n_bytes, (unsigned long long)at, (unsigned long long)s->size_bytes);
     *out_addr = och_dev_addr_add(s->base, at);
     s->used = at + n_bytes;
     return OCH_OK;

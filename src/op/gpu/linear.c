@@ -22,8 +22,8 @@ static int act_waves(int64_t k) { return k <= 1024 ? 1 : 4; }
 static const char *yes(bool b) { return b ? "true" : "false"; }
 
 static och_status q8_kernel(const och_device *d, const och_op_call *c, int width, const och_gpu_kernel **out_k, och_err *err) {
-    return och_gpu_kernel_get(d, "act_q8", out_k, err, "ADD1=%s,WIDE=%s,WAVES=%d", yes(c->attr.linear.norm.add_one), yes(width == 4),
-                              act_waves(c->in[OCH_LINEAR_X].cols));
+    return och_gpu_kernel_get(d, "act_q8", out_k, err, "ADD1=%s,WIDE=%s,WAVES=%d", yes(c->attr.linear.norm.add_one),
+                              yes(width == 4), act_waves(c->in[OCH_LINEAR_X].cols));
 }
 
 static och_status f16_kernel(const och_device *d, const och_op_call *c, const och_gpu_kernel **out_k, och_err *err) {
@@ -31,9 +31,16 @@ static och_status f16_kernel(const och_device *d, const och_op_call *c, const oc
                               act_waves(c->in[OCH_LINEAR_X].cols));
 }
 
-static och_status vec_kernel(const och_device *d, const och_tensor *w, int b, och_act glu, const och_gpu_kernel **out_k, och_err *err) {
+/* Many rows that are too short for a wave's lanes to have a unit each. */
+static bool short_rows(const och_tensor *w) {
+    return w->rows >= 4096 && och_gpu_unit_cols(w) <= 32 * (quantised(w) ? 32 : 8);
+}
+
+static och_status vec_kernel(const och_device *d, const och_tensor *w, int b, och_act glu, const och_gpu_kernel **out_k,
+                             och_err *err) {
     const char *f = och_format_get(w->dtype)->name;
     if (glu != OCH_ACT_NONE) return och_gpu_kernel_get(d, "matvec_glu", out_k, err, "F=%s,ACT=%d,B=%d", f, (int)glu, b);
+    if (short_rows(w)) return och_gpu_kernel_get(d, "matvec", out_k, err, "F=%s,B=%d,C=8,PER=64", f, b);
     return och_gpu_kernel_get(d, "matvec", out_k, err, "F=%s,B=%d", f, b);
 }
 
@@ -46,7 +53,8 @@ static och_status cast_kernel(const och_device *d, const och_gpu_kernel **out_k,
 }
 
 static och_status glu_kernel(const och_device *d, const och_op_call *c, const och_gpu_kernel **out_k, och_err *err) {
-    return och_gpu_kernel_get(d, "glu", out_k, err, "ACT=%d,V=%d", (int)c->attr.linear.glu, c->in[OCH_LINEAR_W0].rows % 4 ? 1 : 4);
+    return och_gpu_kernel_get(d, "glu", out_k, err, "ACT=%d,V=%d", (int)c->attr.linear.glu,
+                              c->in[OCH_LINEAR_W0].rows % 4 ? 1 : 4);
 }
 
 och_status och_gpu_linear_supports(const och_device *d, const och_op_call *c, och_err *err) {
@@ -77,7 +85,8 @@ och_layout och_gpu_weight_layout(const och_device *d, och_dtype t, int64_t rows,
     (void)d;
     uint64_t row;
     *out_bytes = 0;
-    if (!och_planes_row_bytes(t, (uint64_t)cols, &row) || !och_u64_mul(row, (uint64_t)rows, out_bytes)) return OCH_LAYOUT_NATIVE;
+    if (!och_planes_row_bytes(t, (uint64_t)cols, &row) || !och_u64_mul(row, (uint64_t)rows, out_bytes))
+        return OCH_LAYOUT_NATIVE;
     return OCH_LAYOUT_PLANES;
 }
 
@@ -130,7 +139,8 @@ static och_status make_q8(job *j, och_err *err) {
     int width = och_gpu_width(k, (const och_tensor *[]){&j->x, &j->c->in[OCH_LINEAR_NORM]}, 2);
     OCH_TRY(q8_kernel(j->ctx->queue->device, j->c, width, &kernel, err));
     OCH_TRY(och_gpu_take(&j->scratch, (uint64_t)j->x.rows * q8_bytes(k), &j->acts.q8, err));
-    och_kl_actual args[] = {och_gpu_tensor("x", &j->x), norm_arg(j), och_gpu_matrix("y", j->acts.q8, j->x.rows, k, q8_bytes(k)), eps_arg(j)};
+    och_kl_actual args[] = {och_gpu_tensor("x", &j->x), norm_arg(j), och_gpu_matrix("y", j->acts.q8, j->x.rows, k, q8_bytes(k)),
+                            eps_arg(j)};
     return och_gpu_launch(j->ctx, kernel, args, OCH_COUNT(args), err);
 }
 
@@ -166,7 +176,8 @@ static och_status make_f16(job *j, och_err *err) {
     OCH_TRY(f16_kernel(j->ctx->queue->device, j->c, &kernel, err));
     OCH_TRY(och_gpu_take(&j->scratch, (uint64_t)j->x.rows * f16_bytes(k), &j->acts.f16, err));
     OCH_TRY(och_gpu_take(&j->scratch, (uint64_t)j->x.rows * 4, &j->acts.scale, err));
-    och_kl_actual args[] = {och_gpu_tensor("x", &j->x), norm_arg(j), och_gpu_matrix("y", j->acts.f16, j->x.rows, kp, f16_bytes(k)),
+    och_kl_actual args[] = {och_gpu_tensor("x", &j->x), norm_arg(j),
+                            och_gpu_matrix("y", j->acts.f16, j->x.rows, kp, f16_bytes(k)),
                             och_gpu_matrix("scale", j->acts.scale, j->x.rows, 1, 4), eps_arg(j)};
     return och_gpu_launch(j->ctx, kernel, args, OCH_COUNT(args), err);
 }
@@ -185,7 +196,10 @@ static och_status acts_for(job *j, const och_tensor *w, och_tensor *out, och_err
     bool q = quantised(w);
     if (q && !j->acts.q8.value) OCH_TRY(make_q8(j, err));
     if (!q && !j->acts.f32.value) OCH_TRY(make_f32(j, err));
-    *out = (och_tensor){.dtype = OCH_DTYPE_F32, .rows = j->x.rows, .cols = och_gpu_unit_cols(w), .addr = q ? j->acts.q8 : j->acts.f32,
+    *out = (och_tensor){.dtype = OCH_DTYPE_F32,
+                        .rows = j->x.rows,
+                        .cols = och_gpu_unit_cols(w),
+                        .addr = q ? j->acts.q8 : j->acts.f32,
                         .row_bytes = q ? q8_bytes(j->x.cols) : j->acts.f32_row_bytes};
     return OCH_OK;
 }
@@ -196,8 +210,11 @@ static och_status tiled(job *j, int i, const och_tensor *residual, const och_ten
     if (!j->acts.f16.value) OCH_TRY(make_f16(j, err));
     OCH_TRY(mat_kernel(j->ctx->queue->device, w, &kernel, err));
     och_kl_actual args[] = {och_gpu_matrix("a", j->acts.f16, j->x.rows, och_gpu_unit_cols(w), f16_bytes(j->x.cols)),
-                            och_gpu_matrix("scale", j->acts.scale, j->x.rows, 1, 4), och_gpu_weight("w", w),
-                            och_gpu_vector("bias", &j->c->in[OCH_LINEAR_B0 + i]), och_gpu_tensor("residual", residual), och_gpu_tensor("y", y)};
+                            och_gpu_matrix("scale", j->acts.scale, j->x.rows, 1, 4),
+                            och_gpu_weight("w", w),
+                            och_gpu_vector("bias", &j->c->in[OCH_LINEAR_B0 + i]),
+                            och_gpu_tensor("residual", residual),
+                            och_gpu_tensor("y", y)};
     return och_gpu_launch(j->ctx, kernel, args, OCH_COUNT(args), err);
 }
 
@@ -211,8 +228,9 @@ static och_status product(job *j, int i, const och_tensor *residual, const och_t
         const och_gpu_kernel *kernel;
         OCH_TRY(vec_kernel(j->ctx->queue->device, w, bucket(n), OCH_ACT_NONE, &kernel, err));
         och_tensor xs = rows_of(&x, at, n), rs = rows_of(residual, at, n), ys = rows_of(y, at, n);
-        och_kl_actual args[] = {och_gpu_weight("w", w), och_gpu_tensor("x", &xs), och_gpu_vector("bias", &j->c->in[OCH_LINEAR_B0 + i]),
-                                och_gpu_tensor("residual", &rs), och_gpu_tensor("y", &ys)};
+        och_kl_actual args[] = {och_gpu_weight("w", w), och_gpu_tensor("x", &xs),
+                                och_gpu_vector("bias", &j->c->in[OCH_LINEAR_B0 + i]), och_gpu_tensor("residual", &rs),
+                                och_gpu_tensor("y", &ys)};
         OCH_TRY(och_gpu_launch(j->ctx, kernel, args, OCH_COUNT(args), err));
     }
     return OCH_OK;
@@ -228,8 +246,11 @@ static och_status gated_vec(job *j, const och_tensor *y, och_err *err) {
         const och_gpu_kernel *kernel;
         OCH_TRY(vec_kernel(j->ctx->queue->device, w0, bucket(n), j->c->attr.linear.glu, &kernel, err));
         och_tensor xs = rows_of(&x, at, n), ys = rows_of(y, at, n);
-        och_kl_actual args[] = {och_gpu_weight("w0", w0), och_gpu_weight("w1", w1), och_gpu_tensor("x", &xs),
-                                och_gpu_vector("bias0", &j->c->in[OCH_LINEAR_B0]), och_gpu_vector("bias1", &j->c->in[OCH_LINEAR_B0 + 1]),
+        och_kl_actual args[] = {och_gpu_weight("w0", w0),
+                                och_gpu_weight("w1", w1),
+                                och_gpu_tensor("x", &xs),
+                                och_gpu_vector("bias0", &j->c->in[OCH_LINEAR_B0]),
+                                och_gpu_vector("bias1", &j->c->in[OCH_LINEAR_B0 + 1]),
                                 och_gpu_tensor("y", &ys)};
         OCH_TRY(och_gpu_launch(j->ctx, kernel, args, OCH_COUNT(args), err));
     }
@@ -242,7 +263,8 @@ static och_status gated(job *j, const och_tensor *y, och_err *err) {
     if (w0->dtype == w1->dtype && !(j->many && tiles_fit(w0))) return gated_vec(j, y, err);
     och_tensor part[2];
     for (int i = 0; i < 2; i++) {
-        part[i] = (och_tensor){.dtype = OCH_DTYPE_F32, .rows = y->rows, .cols = y->cols, .row_bytes = (uint64_t)(y->cols + 3) / 4 * 16};
+        part[i] = (och_tensor){
+            .dtype = OCH_DTYPE_F32, .rows = y->rows, .cols = y->cols, .row_bytes = (uint64_t)(y->cols + 3) / 4 * 16};
         OCH_TRY(och_gpu_take(&j->scratch, (uint64_t)y->rows * part[i].row_bytes, &part[i].addr, err));
         OCH_TRY(product(j, i, &(och_tensor){.dtype = OCH_DTYPE_NONE}, &part[i], err));
     }
@@ -254,7 +276,11 @@ static och_status gated(job *j, const och_tensor *y, och_err *err) {
 
 och_status och_gpu_linear_run(const och_op_ctx *ctx, const och_op_call *c, och_err *err) {
     const och_tensor *x = &c->in[OCH_LINEAR_X], none = {.dtype = OCH_DTYPE_NONE};
-    job j = {.ctx = ctx, .c = c, .scratch = {ctx->scratch_addr, 0, ctx->scratch_bytes}, .x = *x, .many = x->rows > MAX_B && !ctx->batch_invariant};
+    job j = {.ctx = ctx,
+             .c = c,
+             .scratch = {ctx->scratch_addr, 0, ctx->scratch_bytes},
+             .x = *x,
+             .many = x->rows > MAX_B && !ctx->batch_invariant};
     if (!x->rows) return OCH_OK;
     if (c->attr.linear.glu != OCH_ACT_NONE) return gated(&j, &c->out[0], err);
     for (int i = 0; i < c->attr.linear.n_weights; i++)

@@ -19,7 +19,8 @@ och_status och_gpu_rope_run(const och_op_ctx *ctx, const och_op_call *c, och_err
     return och_gpu_launch(ctx, k, args, OCH_COUNT(args), err);
 }
 
-static och_status kv_kernel(const och_device *d, och_dtype t, const och_attr_kv *a, const och_gpu_kernel **out_k, och_err *err) {
+static och_status kv_kernel(const och_device *d, och_dtype t, const och_attr_kv *a, const och_gpu_kernel **out_k,
+                            och_err *err) {
     return och_gpu_kernel_get(d, "kv_write", out_k, err, "T=%s,BT=%d", och_gpu_type(t), a->block_tokens);
 }
 
@@ -51,12 +52,17 @@ och_status och_gpu_qkv_post_run(const och_op_ctx *ctx, const och_op_call *c, och
     const och_gpu_kernel *k;
     OCH_TRY(qkv_kernel(ctx->queue->device, c, &k, err));
     const och_tensor *table = &c->in[OCH_QKV_POST_TABLE];
-    och_kl_actual args[] = {
-        och_gpu_tensor("q", &c->in[OCH_QKV_POST_Q]), och_gpu_tensor("k", &c->in[OCH_QKV_POST_K]),
-        och_gpu_tensor("v", &c->in[OCH_QKV_POST_V]), och_gpu_vector("qnorm", &c->in[OCH_QKV_POST_QNORM]),
-        och_gpu_vector("knorm", &c->in[OCH_QKV_POST_KNORM]), och_gpu_tensor("table", table),
-        och_gpu_tensor("slots", &c->in[OCH_QKV_POST_SLOTS]), och_gpu_tensor("y", &c->out[0]), och_gpu_tensor("kcache", &c->out[1]),
-        och_gpu_tensor("vcache", &c->out[2]), och_gpu_real("eps", (double)c->attr.qkv_post.norm.eps)};
+    och_kl_actual args[] = {och_gpu_tensor("q", &c->in[OCH_QKV_POST_Q]),
+                            och_gpu_tensor("k", &c->in[OCH_QKV_POST_K]),
+                            och_gpu_tensor("v", &c->in[OCH_QKV_POST_V]),
+                            och_gpu_vector("qnorm", &c->in[OCH_QKV_POST_QNORM]),
+                            och_gpu_vector("knorm", &c->in[OCH_QKV_POST_KNORM]),
+                            och_gpu_tensor("table", table),
+                            och_gpu_tensor("slots", &c->in[OCH_QKV_POST_SLOTS]),
+                            och_gpu_tensor("y", &c->out[0]),
+                            och_gpu_tensor("kcache", &c->out[1]),
+                            och_gpu_tensor("vcache", &c->out[2]),
+                            och_gpu_real("eps", (double)c->attr.qkv_post.norm.eps)};
     if (!table->cols) args[5] = (och_kl_actual){.name = "table"}; /* nothing is turned */
     return och_gpu_launch(ctx, k, args, OCH_COUNT(args), err);
 }

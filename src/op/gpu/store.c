@@ -170,7 +170,8 @@ static och_status parse_spec(char *spec, och_kl_binding *out, int *out_n, och_er
         char *comma = strchr(p, ','), *equals = strchr(p, '=');
         if (comma) *comma = 0;
         if (!equals || *out_n == MAX_BINDINGS)
-            return och_err_set(err, OCH_INTERNAL, "a kernel's parameters: expected NAME=VALUE, at most %d, found '%s'", MAX_BINDINGS, p);
+            return och_err_set(err, OCH_INTERNAL, "a kernel's parameters: expected NAME=VALUE, at most %d, found '%s'",
+                               MAX_BINDINGS, p);
         *equals = 0;
         out[(*out_n)++] = (och_kl_binding){p, equals + 1};
         if (!comma) break;

@@ -44,7 +44,8 @@ static inline void kernel_rig_close(kernel_rig *k) {
 }
 
 /* A matrix that the kernel reads or writes; row_bytes 0: dense. cols 0: a vector of `rows` elements. */
-static inline och_kl_actual kernel_rig_rows(kernel_rig *k, const char *name, void *host, int64_t rows, int64_t cols, uint64_t row_bytes) {
+static inline och_kl_actual kernel_rig_rows(kernel_rig *k, const char *name, void *host, int64_t rows, int64_t cols,
+                                            uint64_t row_bytes) {
     och_err err = {0};
     assert_true(k->n < KERNEL_RIG_BUFS);
     size_t bytes = (size_t)row_bytes * (size_t)rows;
@@ -78,7 +79,8 @@ static inline void kernel_rig_run(kernel_rig *k, const char *kernel, const char 
     kernel_rig_ok(och_gpu_launch(&ctx, code, args, n_args, &err), &err, kernel);
     for (int i = 0; i < k->n; i++)
         if (k->at[i].bytes)
-            kernel_rig_ok(k->device->vtable->copy_to_host(k->queue, k->at[i].host, k->at[i].buf.addr, k->at[i].bytes, &err), &err, kernel);
+            kernel_rig_ok(k->device->vtable->copy_to_host(k->queue, k->at[i].host, k->at[i].buf.addr, k->at[i].bytes, &err),
+                          &err, kernel);
     kernel_rig_ok(k->device->vtable->synchronise(k->queue, &err), &err, kernel);
     for (int i = 0; i < k->n; i++) och_buf_free(&k->at[i].buf);
     k->n = 0;
