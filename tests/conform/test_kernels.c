@@ -1,5 +1,6 @@
-/* Built-in kernels that no op launches, against the host: sampling against the engine's sampler, distributions, layer_norm and
- * conversions against double precision. On OCHRE_TEST_DEVICES, else on a simulated board of each wave size. */
+/* Built-in kernels that no op launches, against the host: sampling against the engine's sampler, distributions, layer_norm,
+ * conversions and attention over a state of eight bits against double precision. On OCHRE_TEST_DEVICES, else on a simulated
+ * board of each wave size. */
 #include "conform/support/kernel_rig.h"
 
 #include "base/half.h"
@@ -247,6 +248,80 @@ static void decoding(kernel_rig *k) {
         }
 }
 
+/* ---- a state of eight bits: kv_write, then both forms of attention, against a softmax in double precision ---- */
+
+/* To three bits after the first: E4M3, in either flavour, of numbers up to 240. Below 2^-6 the flavours differ by less than
+ * the test sees. */
+static float to_e4m3(float v) {
+    int e;
+    if (v == 0.0f) return v;
+    frexpf(v, &e);
+    float step = ldexpf(1.0f, e < -5 ? -9 : e - 4);
+    return rintf(v / step) * step;
+}
+
+static void state_of_bytes(kernel_rig *k) {
+    enum { L = 100, HEADS = 6, KV = 2, HD = 64, BT = 32, BLOCKS = 5, QD = HEADS * HD, KD = KV * HD, COLS = KD * BT };
+    static float q[L * QD], key[L * KD], value[L * KD], part[L * HEADS * (HD + 4)], found[L * QD];
+    static uint8_t kc[BLOCKS * COLS], vc[BLOCKS * COLS];
+    static int32_t slots[L], seqs[L], positions[L], table[4] = {3, 0, 4, 1};
+    state = 7;
+    fill(q, L * QD, 1.0);
+    fill(key, L * KD, 1.0);
+    fill(value, L * KD, 1.0);
+    memset(kc, 0, sizeof kc);
+    memset(vc, 0, sizeof vc);
+    for (int i = 0; i < L; i++) slots[i] = table[i / BT] * BT + i % BT, positions[i] = i;
+    och_kl_actual write[] = {kernel_rig_f32(k, "k", key, L, KD), kernel_rig_f32(k, "v", value, L, KD),
+                             kernel_rig_i32(k, "slots", slots, L, 1), kernel_rig_rows(k, "kcache", kc, BLOCKS, COLS, COLS),
+                             kernel_rig_rows(k, "vcache", vc, BLOCKS, COLS, COLS), och_gpu_int("head_dim", HD)};
+    kernel_rig_run(k, "kv_write", "T=fp8,BT=32", write, 6);
+    for (int i = 0; i < L * KD; i++) key[i] = to_e4m3(key[i]), value[i] = to_e4m3(value[i]);
+    for (int tiles = 0; tiles < 2; tiles++) {
+        int n = tiles ? L : 3, first = L - n;
+        och_kl_actual args[] = {kernel_rig_f32(k, "q", q + first * QD, n, QD),
+                                kernel_rig_rows(k, "kcache", kc, BLOCKS, COLS, COLS),
+                                kernel_rig_rows(k, "vcache", vc, BLOCKS, COLS, COLS),
+                                kernel_rig_i32(k, "tables", table, 1, 4),
+                                kernel_rig_i32(k, "seqs", seqs + first, n, 1),
+                                kernel_rig_i32(k, "positions", positions + first, n, 1),
+                                och_gpu_real("scale", 0.125),
+                                och_gpu_real("cap", 0.0),
+                                och_gpu_int("window", 0),
+                                och_gpu_int("kv_heads", KV),
+                                och_gpu_int("heads", HEADS),
+                                och_gpu_int("splits", 1),
+                                tiles ? kernel_rig_f32(k, "y", found, n, QD)
+                                      : kernel_rig_f32(k, "part", part, n * HEADS, HD + 4)};
+        if (tiles) args[11] = args[12];
+        kernel_rig_run(k, tiles ? "attention_tiles" : "attention_part", tiles ? "T=fp8,HD=64,BT=32" : "T=fp8,HD=64,GG=3,BT=32",
+                       args, tiles ? 12 : 13);
+        if (!tiles) {
+            och_kl_actual merge[] = {kernel_rig_f32(k, "part", part, n * HEADS, HD + 4), kernel_rig_f32(k, "y", found, n, QD),
+                                     och_gpu_int("splits", 1)};
+            kernel_rig_run(k, "attention_merge", "HD=64", merge, 3);
+        }
+        double error = 0, square = 0;
+        for (int i = 0; i < n; i++)
+            for (int h = 0; h < HEADS; h++) {
+                double w[L], sum = 0;
+                for (int t = 0; t <= first + i; t++) {
+                    double dot = 0;
+                    for (int e = 0; e < HD; e++) dot += (double)q[(first + i) * QD + h * HD + e] * key[t * KD + h / 3 * HD + e];
+                    sum += w[t] = exp(dot * 0.125);
+                }
+                for (int e = 0; e < HD; e++) {
+                    double o = 0;
+                    for (int t = 0; t <= first + i; t++) o += w[t] / sum * value[t * KD + h / 3 * HD + e];
+                    error += pow(found[i * QD + h * HD + e] - o, 2);
+                    square += o * o;
+                }
+            }
+        if (!(error / square < 1e-5))
+            fail_msg("%s: normalised mean square error %.2e", tiles ? "tiles" : "split", error / square);
+    }
+}
+
 typedef struct job {
     const char *device;
     void (*run)(kernel_rig *k);
@@ -265,7 +340,7 @@ int main(int argc, char **argv) {
         const char *name;
         void (*run)(kernel_rig *k);
     } groups[] = {{"softmax, logsumexp", distributions}, {"argmax", greatest}, {"sample", draws}, {"layer_norm", layer_norm},
-                  {"cast, fill", conversions}, {"dequantise", decoding}};
+                  {"cast, fill", conversions}, {"dequantise", decoding}, {"attention, fp8", state_of_bytes}};
     enum { GROUPS = sizeof groups / sizeof groups[0], DEVICES = 16 };
     static struct CMUnitTest tests[GROUPS * DEVICES];
     static char names[GROUPS * DEVICES][64], list[1024];
