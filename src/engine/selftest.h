@@ -11,10 +11,19 @@
 
 #define OCH_TRIAL_KERNELS_BYTES 512
 
+typedef struct och_trial_options {
+    const och_op_provider *provider; /* NULL: the one that a model would get */
+    bool batch_invariant;
+    uint64_t seed;
+    int n_runs; /* that are timed once the result was right; 0: none */
+} och_trial_options;
+
 typedef struct och_trial {
     const och_op_provider *provider;
     double nmse;  /* the greatest of the outputs' normalised mean square errors; infinite where a value is not finite */
     double bound; /* the most that this op, with these types, may have */
+    uint64_t floor_bytes, flops; /* each input once, each output once, weights as the file has them; operations */
+    double seconds; /* of a run, where runs were timed */
     char kernels[OCH_TRIAL_KERNELS_BYTES]; /* that were launched, in order; "" for a provider without kernels */
 } och_trial;
 
@@ -22,11 +31,10 @@ typedef struct och_trial {
  * takes there, ids within their ranges. `host` has rows of row_bytes. */
 void och_trial_fill(const och_op_call *shape, int i, void *host, uint64_t seed);
 
-/* Runs a call whose operands have shapes but no memory, weights in the file's layout, by `provider` (NULL: the one that a model
- * would get), on memory that it allocates, and compares. The status is that of the device; a wrong result is OK and an nmse
- * above the bound. */
-och_status och_trial_run(och_queue *q, const och_op_call *shape, const och_op_provider *provider, bool batch_invariant, uint64_t seed,
-                         och_trial *out_trial, och_err *err) OCH_WARN_UNUSED;
+/* Runs a call whose operands have shapes but no memory, weights in the file's layout, on memory that it allocates, and
+ * compares. The status is that of the device; a wrong result is OK and an nmse above the bound. */
+och_status och_trial_run(och_queue *q, const och_op_call *shape, const och_trial_options *options, och_trial *out_trial,
+                         och_err *err) OCH_WARN_UNUSED;
 
 /* Each kernel that the session's plan may launch, once, on small operands. DEVICE names kernels that are wrong. Nothing is run
  * for providers without kernels, nor where OCHRE_KERNEL_CHECK is 0. */

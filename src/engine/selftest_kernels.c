@@ -118,7 +118,8 @@ static och_status check_record(const och_session *s, int record, int rows, och_o
         if (!memcmp(&seen[i], &c, sizeof c)) return OCH_OK;
     memcpy(&seen[(*n_seen)++], &c, sizeof c);
     och_trial t;
-    och_status st = och_trial_run(s->queue, &c, p, s->options.batch_invariant, 1, &t, err);
+    och_trial_options o = {.provider = p, .batch_invariant = s->options.batch_invariant, .seed = 1};
+    och_status st = och_trial_run(s->queue, &c, &o, &t, err);
     if (st != OCH_OK) {
         och_err_prefix(err, "check of op %s by provider %s%s%s", och_op_name(c.op), p->name, t.kernels[0] ? ", kernels " : "", t.kernels);
         return st;

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/half.h"
 #include "base/size.h"
+#include "base/thread.h"
 #include "dev/trace.h"
 #include "quant/format.h"
 
@@ -169,20 +170,6 @@ static och_status run_reference(trial *t, och_err *err) {
     return reference->run(&ctx, &t->host, err);
 }
 
-static och_status run_provider(trial *t, bool batch_invariant, och_err *err) {
-    uint64_t n = t->provider->scratch_bytes ? t->provider->scratch_bytes(t->q->device, &t->dev) : 0;
-    if (n) {
-        OCH_TRY(och_buf_alloc(t->q->device, n, OCH_MEM_DEVICE, &t->scratch, err));
-        OCH_TRY(t->v->fill(t->q, t->scratch.addr, 0xff, n, err)); /* NaN: what is read before it is written shows */
-    }
-    och_op_ctx ctx = {.queue = t->q, .scratch = t->scratch.host, .scratch_addr = t->scratch.addr, .scratch_bytes = n,
-                      .batch_invariant = batch_invariant, .reference_asked = t->provider->priority < 0};
-    OCH_TRY(t->provider->run(&ctx, &t->dev, err)); /* not counted: it is no call of a model */
-    for (int o = OCH_OP_MAX_IN; o < N_OPERANDS; o++)
-        if (operand(&t->dev, o)) OCH_TRY(t->v->copy_to_host(t->q, t->image + t->at[o], operand(&t->dev, o)->addr, t->bytes[o], err));
-    return t->v->synchronise(t->q, err);
-}
-
 static double compare(const trial *t, int o, double *error_sum, double *square_sum) {
     const och_tensor *y = operand((och_op_call *)(uintptr_t)&t->host, o);
     float found[256], expected[256];
@@ -202,6 +189,42 @@ static double compare(const trial *t, int o, double *error_sum, double *square_s
     return 0.0;
 }
 
+static void judge(const trial *t, och_trial *out) {
+    for (int o = OCH_OP_MAX_IN; o < N_OPERANDS; o++) {
+        double error = 0.0, square = 0.0;
+        if (!operand((och_op_call *)(uintptr_t)&t->host, o)) continue;
+        double bad = compare(t, o, &error, &square);
+        double nmse = bad > 0.0 ? bad : error > 0.0 ? (square > 0.0 ? error / square : INFINITY) : 0.0;
+        out->nmse = OCH_MAX(out->nmse, nmse);
+    }
+}
+
+static och_status run_provider(trial *t, const och_trial_options *o, och_trial *out, och_err *err) {
+    uint64_t n = t->provider->scratch_bytes ? t->provider->scratch_bytes(t->q->device, &t->dev) : 0;
+    if (n) {
+        OCH_TRY(och_buf_alloc(t->q->device, n, OCH_MEM_DEVICE, &t->scratch, err));
+        OCH_TRY(t->v->fill(t->q, t->scratch.addr, 0xff, n, err)); /* NaN: what is read before it is written shows */
+    }
+    och_op_ctx ctx = {.queue = t->q, .scratch = t->scratch.host, .scratch_addr = t->scratch.addr, .scratch_bytes = n,
+                      .batch_invariant = o->batch_invariant, .reference_asked = t->provider->priority < 0};
+    och_trace_names(out->kernels, sizeof out->kernels);
+    och_status st = t->provider->run(&ctx, &t->dev, err); /* not counted: it is no call of a model */
+    och_trace_names(NULL, 0);
+    OCH_TRY(st);
+    for (int i = OCH_OP_MAX_IN; i < N_OPERANDS; i++)
+        if (operand(&t->dev, i)) OCH_TRY(t->v->copy_to_host(t->q, t->image + t->at[i], operand(&t->dev, i)->addr, t->bytes[i], err));
+    OCH_TRY(t->v->synchronise(t->q, err));
+    OCH_TRY(run_reference(t, err));
+    judge(t, out);
+    och_op_cost(&t->host, &out->floor_bytes, &out->flops);
+    if (!o->n_runs || !(out->nmse <= out->bound)) return OCH_OK;
+    double begin = och_now_seconds();
+    for (int i = 0; i < o->n_runs; i++) OCH_TRY(t->provider->run(&ctx, &t->dev, err));
+    OCH_TRY(t->v->synchronise(t->q, err));
+    out->seconds = (och_now_seconds() - begin) / o->n_runs;
+    return OCH_OK;
+}
+
 static double bound_of(const och_op_call *c) {
     switch (c->op) {
     case OCH_OP_EMBED:
@@ -219,27 +242,15 @@ static double bound_of(const och_op_call *c) {
     return 0.0;
 }
 
-och_status och_trial_run(och_queue *q, const och_op_call *shape, const och_op_provider *provider, bool batch_invariant, uint64_t seed,
-                         och_trial *out, och_err *err) {
-    trial t = {.q = q, .v = q->device->vtable, .provider = provider, .host = *shape, .dev = *shape};
+och_status och_trial_run(och_queue *q, const och_op_call *shape, const och_trial_options *options, och_trial *out, och_err *err) {
+    trial t = {.q = q, .v = q->device->vtable, .provider = options->provider, .host = *shape, .dev = *shape};
     *out = (och_trial){.bound = bound_of(shape)};
-    if (!provider) OCH_TRY(och_op_select_packer(q->device, shape, NULL, &t.provider, err));
+    if (!t.provider) OCH_TRY(och_op_select_packer(q->device, shape, NULL, &t.provider, err));
     out->provider = t.provider;
     och_status st;
     OCH_TRY_GOTO(lay_out(&t, err));
-    OCH_TRY_GOTO(make(&t, seed, err));
-    och_trace_names(out->kernels, sizeof out->kernels);
-    st = run_provider(&t, batch_invariant, err);
-    och_trace_names(NULL, 0);
-    if (st != OCH_OK) goto done;
-    OCH_TRY_GOTO(run_reference(&t, err));
-    for (int o = OCH_OP_MAX_IN; o < N_OPERANDS; o++) {
-        double error = 0.0, square = 0.0;
-        if (!operand(&t.host, o)) continue;
-        double bad = compare(&t, o, &error, &square);
-        double nmse = bad > 0.0 ? bad : error > 0.0 ? (square > 0.0 ? error / square : INFINITY) : 0.0;
-        out->nmse = OCH_MAX(out->nmse, nmse);
-    }
+    OCH_TRY_GOTO(make(&t, options->seed, err));
+    st = run_provider(&t, options, out, err);
 done:
     och_buf_free(&t.scratch);
     och_buf_free(&t.buf);

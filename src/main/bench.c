@@ -14,7 +14,7 @@
 #include <sys/resource.h>
 
 static const och_usage usage = {
-    "bench", "MODEL [options]\n       ochre bench --synthetic SHAPE --format F [options]",
+    "bench", "MODEL [options]\n       ochre bench --synthetic SHAPE --format F [options]\n       ochre bench op NAME [options]",
     "Measures prefill (tokens of a prompt a second) and decode (generated tokens a second), after one run of each\n"
     "that does not count. Tokens are pseudo-random and nothing is sampled. Prints median, least and greatest of the\n"
     "runs, and the peak of resident memory. No speed is printed if an op fell back to the reference tier.\n"
@@ -195,6 +195,7 @@ static void report(const bench *b, bool json, bool csv, const double *prefill, c
 }
 
 int och_cmd_bench(int argc, char **argv) {
+    if (argc > 1 && !strcmp(argv[1], "op")) return och_cmd_bench_op(argc - 1, argv + 1);
     const char *args[1], *kv = "auto", *trace = NULL;
     bench b = {.p = 512, .n = 128, .runs = 5, .batch = 1};
     och_open_args open = {.quiet = true, .out_seconds = &b.load_seconds};

@@ -17,6 +17,7 @@ enum { OCH_EXIT_OK = 0, OCH_EXIT_FAILURE = 1, OCH_EXIT_USAGE = 2, OCH_EXIT_INTER
 
 int och_cmd_bench(int argc, char **argv);
 int och_cmd_cache(int argc, char **argv);
+int och_cmd_bench_op(int argc, char **argv);
 int och_cmd_devices(int argc, char **argv);
 int och_cmd_doctor(int argc, char **argv);
 int och_cmd_fit(int argc, char **argv);

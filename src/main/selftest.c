@@ -93,6 +93,9 @@ static void heading(selftest *s) {
     put_string(&s->json, "system", u.sysname);
     och_strbuf_puts(&s->json, ", ");
     put_string(&s->json, "architecture", u.machine);
+    /* What runtime it was, and not where. */
+    char *runtime = s->device->info.runtime, *from = strstr(runtime, ", "), *slash = strrchr(runtime, '/');
+    if (from && slash && slash > from) memmove(from + 2, slash + 1, strlen(slash));
     och_strbuf_puts(&s->json, "},\n\"device\": ");
     och_main_device_json(s->device, &s->json);
     och_strbuf_printf(&s->text, "%s: %s, %s, %s\n", s->device->info.label, s->device->info.name, s->device->info.arch,
@@ -209,7 +212,7 @@ static void conformance(selftest *s) {
             snprintf(line, sizeof line, "op case %d: %s", i + 1, name);
             progress(s, line);
         }
-        och_status st = och_trial_run(s->queue, &c, NULL, false, (uint64_t)i, &t, &err);
+        och_status st = och_trial_run(s->queue, &c, &(och_trial_options){.seed = (uint64_t)i}, &t, &err);
         bool ok = st == OCH_OK && t.nmse <= t.bound;
         bool fallback = st == OCH_OK && t.provider->priority < 0;
         n_reference += fallback;

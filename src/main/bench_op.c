@@ -1,0 +1,328 @@
+/* ochre bench op: one op on one device, held against the reference before anything else; then its speed on real devices, its
+ * counts on simulated ones. */
+#include "main/main.h"
+
+#include "base/alloc.h"
+#include "base/env.h"
+#include "base/size.h"
+#include "base/thread.h"
+#include "engine/selftest.h"
+#include "file/json.h"
+#include "quant/format.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const och_usage usage = {
+    "bench op", "NAME [options]",
+    "Runs one op on one device: checks it against the reference, then times it. On a simulated device it prints counts and never\n"
+    "seconds: DRAM bytes over the floor (each input once, each output once, weights as the file has them), lines that miss a\n"
+    "16 KiB cache of the workgroup, instructions by class and per weight, bytes in flight, registers, spills, occupancy.\n"
+    "linear: y[rows, m] = x[rows, k] w[m, k]. attention: one token a row over --context tokens. Others: rows of k.\n"
+    "Variants: default; invariant (the one that --batch-invariant pins).\n",
+    "  ochre bench op linear --device sim:gfx1151 --dtype Q4_K --k 8192 --m 8192\n"
+    "  ochre bench op attention --device sim:gfx942 --context 8192\n"
+    "  ochre bench op linear --device cpu --dtype Q8_0 --rows 16 --k 4096 --m 4096 --json\n"};
+
+typedef struct shape {
+    int32_t rows, k, m, context, heads, kv_heads, head_dim;
+    och_dtype dtype;
+} shape;
+
+static och_tensor typed(och_dtype t, int64_t rows, int64_t cols) {
+    och_tensor x = {.dtype = t, .rows = rows, .cols = cols};
+    if (!och_dtype_row_bytes(t, (uint64_t)cols, &x.row_bytes)) x.row_bytes = 0; /* refused by the op's check */
+    return x;
+}
+static och_tensor f32(int64_t rows, int64_t cols) { return typed(OCH_DTYPE_F32, rows, cols); }
+static och_tensor i32(int64_t rows, int64_t cols) {
+    return (och_tensor){.dtype = OCH_DTYPE_I32, .rows = rows, .cols = cols, .row_bytes = (uint64_t)cols * 4};
+}
+
+enum { BLOCK = 32 };
+
+static void make_call(const shape *s, och_op_id op, och_op_call *c) {
+    const och_attr_kv kv = {s->kv_heads, s->head_dim, BLOCK};
+    const och_attr_rope rope = {s->heads, s->head_dim, s->head_dim, OCH_ROPE_HALF};
+    int64_t q = (int64_t)s->heads * s->head_dim, kvs = (int64_t)s->kv_heads * s->head_dim, blocks = (s->context + BLOCK - 1) / BLOCK;
+    och_dtype cache = s->dtype == OCH_DTYPE_NONE ? OCH_DTYPE_F16 : s->dtype, weight = s->dtype == OCH_DTYPE_NONE ? OCH_DTYPE_Q8_0 : s->dtype;
+    memset(c, 0, sizeof *c);
+    c->op = op;
+    for (int i = 0; i < OCH_OP_MAX_IN; i++) c->in[i].dtype = OCH_DTYPE_NONE;
+    for (int i = 0; i < OCH_OP_MAX_OUT; i++) c->out[i].dtype = OCH_DTYPE_NONE;
+    switch (op) {
+    case OCH_OP_EMBED:
+        c->attr.embed.scale = 1.0f;
+        c->in[OCH_EMBED_IDS] = i32(s->rows, 1);
+        c->in[OCH_EMBED_TABLE] = typed(weight, s->m, s->k);
+        c->out[0] = f32(s->rows, s->k);
+        break;
+    case OCH_OP_LINEAR:
+        c->attr.linear.n_weights = 1;
+        c->in[OCH_LINEAR_X] = f32(s->rows, s->k);
+        c->in[OCH_LINEAR_W0] = typed(weight, s->m, s->k);
+        c->out[0] = f32(s->rows, s->m);
+        break;
+    case OCH_OP_RMS_NORM:
+        c->attr.rms_norm.eps = 1e-6f;
+        c->in[OCH_RMS_NORM_X] = c->out[0] = f32(s->rows, s->k);
+        c->in[OCH_RMS_NORM_W] = f32(1, s->k);
+        break;
+    case OCH_OP_ROPE:
+        c->attr.rope = rope;
+        c->in[OCH_ROPE_X] = c->out[0] = f32(s->rows, q);
+        c->in[OCH_ROPE_TABLE] = f32(s->rows, s->head_dim);
+        break;
+    case OCH_OP_KV_WRITE:
+        c->attr.kv_write = kv;
+        c->in[OCH_KV_WRITE_K] = c->in[OCH_KV_WRITE_V] = f32(s->rows, kvs);
+        c->in[OCH_KV_WRITE_SLOTS] = i32(s->rows, 1);
+        c->out[0] = c->out[1] = typed(cache, (s->rows + BLOCK - 1) / BLOCK, kvs * BLOCK);
+        break;
+    case OCH_OP_QKV_POST:
+        c->attr.qkv_post = (och_attr_qkv_post){kv, rope, {1e-6f, false}};
+        c->in[OCH_QKV_POST_Q] = c->out[0] = f32(s->rows, q);
+        c->in[OCH_QKV_POST_K] = c->in[OCH_QKV_POST_V] = f32(s->rows, kvs);
+        c->in[OCH_QKV_POST_TABLE] = f32(s->rows, s->head_dim);
+        c->in[OCH_QKV_POST_SLOTS] = i32(s->rows, 1);
+        c->out[1] = c->out[2] = typed(cache, (s->rows + BLOCK - 1) / BLOCK, kvs * BLOCK);
+        break;
+    case OCH_OP_ATTENTION:
+        c->attr.attention = (och_attr_attention){kv, s->heads, (float)(1.0 / sqrt(s->head_dim)), 0.0f, 0};
+        c->in[OCH_ATTENTION_Q] = c->out[0] = f32(s->rows, q);
+        c->in[OCH_ATTENTION_K] = c->in[OCH_ATTENTION_V] = typed(cache, blocks * s->rows, kvs * BLOCK);
+        c->in[OCH_ATTENTION_TABLES] = i32(s->rows, blocks); /* a sequence a row */
+        c->in[OCH_ATTENTION_SEQS] = c->in[OCH_ATTENTION_POSITIONS] = i32(s->rows, 1);
+        break;
+    case OCH_OP_GLU: c->attr.glu.act = OCH_ACT_SILU; /* fall through */
+    case OCH_OP_ADD: c->in[0] = c->in[1] = c->out[0] = f32(s->rows, s->k); break;
+    case OCH_OP_GATHER:
+        c->in[OCH_GATHER_X] = c->out[0] = f32(s->rows, s->k);
+        c->in[OCH_GATHER_ROWS] = i32(s->rows, 1);
+        break;
+    case OCH_OP_COUNT_: break;
+    }
+}
+
+/* ---- counters ---- */
+
+typedef struct counts {
+    och_strbuf lines; /* the simulator's JSON, a launch a line */
+    uint64_t dram_read, dram_written, misses, requested;
+    int n_launches;
+} counts;
+
+static const char *const classes[] = {"valu", "valu_dual", "packed", "dot", "f64", "trans", "matrix", "salu", "smem", "load", "store",
+                                      "atomic", "scratch", "lds", "branch", "barrier"};
+
+static uint64_t number(const och_json *j, const char *path) {
+    uint64_t v = 0;
+    och_err ignored;
+    och_err_clear(&ignored);
+    return och_json_get_u64(j, path, false, &v, &ignored) == OCH_OK ? v : 0;
+}
+
+/* A line of the simulator's into the sums and, for people, into text. */
+static och_status add_line(counts *n, const char *line, size_t size, double weights, och_strbuf *text, och_err *err) {
+    och_json j = {0};
+    const char *kernel = "?";
+    OCH_TRY(och_json_load_memory("counters of the simulator", line, size, &j, err));
+    och_status st = och_json_get_str(&j, "kernel", true, &kernel, err);
+    uint64_t read = number(&j, "dram_bytes_read"), written = number(&j, "dram_bytes_written"), all = 0;
+    n->dram_read += read;
+    n->dram_written += written;
+    n->misses += number(&j, "workgroup_miss_bytes");
+    n->requested += number(&j, "requested_bytes_read") + number(&j, "requested_bytes_written");
+    n->n_launches++;
+    och_strbuf_printf(text, "%s\n", kernel);
+    och_strbuf_printf(text, "  DRAM bytes        %14" PRIu64 " read, %" PRIu64 " written; workgroups missed %" PRIu64 ", asked for %" PRIu64 "\n", read,
+                      written, number(&j, "workgroup_miss_bytes"), number(&j, "requested_bytes_read"));
+    och_strbuf_puts(text, "  instructions     ");
+    for (size_t i = 0; i < OCH_COUNT(classes); i++) {
+        char path[48];
+        snprintf(path, sizeof path, "instructions.%s", classes[i]);
+        uint64_t v = number(&j, path);
+        if (v) och_strbuf_printf(text, " %s %" PRIu64, classes[i], v);
+        all += v;
+    }
+    och_strbuf_printf(text, "\n  a weight          %14.4f instructions of a wave\n", weights > 0 ? (double)all / weights : 0.0);
+    och_strbuf_printf(text, "  bytes in flight   %14" PRIu64 " a multiprocessor (%" PRIu64 " loads, %" PRIu64 " bytes a wave before its first wait)\n",
+                      number(&j, "bytes_in_flight_multiprocessor"), number(&j, "loads_in_flight_wave"), number(&j, "bytes_in_flight_wave"));
+    och_strbuf_printf(text, "  registers         %14" PRIu64 " and %" PRIu64 " accumulators; spills %" PRIu64 " bytes a lane; LDS %" PRIu64
+                      " bytes, %" PRIu64 " conflict cycles\n", number(&j, "vgprs"), number(&j, "agprs"), number(&j, "scratch_lane_bytes"),
+                      number(&j, "lds_bytes"), number(&j, "lds_conflict_cycles"));
+    och_strbuf_printf(text, "  occupancy         %14" PRIu64 " waves a SIMD, %" PRIu64 " workgroups a multiprocessor\n", number(&j, "waves_simd"),
+                      number(&j, "groups_multiprocessor"));
+    och_json_deinit(&j);
+    return st;
+}
+
+static och_status read_counts(const char *path, double weights, counts *n, och_strbuf *text, och_err *err) {
+    char *line = NULL;
+    size_t capacity = 0;
+    ssize_t len;
+    FILE *f = fopen(path, "r");
+    if (!f) return och_err_set_native(err, OCH_IO, errno, "%s: %s", path, strerror(errno));
+    och_status st = OCH_OK;
+    while (st == OCH_OK && (len = getline(&line, &capacity, f)) > 0) {
+        while (len && line[len - 1] == '\n') len--;
+        st = add_line(n, line, (size_t)len, weights, text, err);
+        och_strbuf_printf(&n->lines, "%s%.*s", n->n_launches > 1 ? ",\n" : "", (int)len, line);
+    }
+    free(line); /* getline's own */
+    fclose(f);
+    if (st == OCH_OK && !n->n_launches) st = och_err_set(err, OCH_DEVICE, "the simulator counted no launch");
+    return st;
+}
+
+/* The trial with the simulator's counters on, into a file of its own. */
+static och_status count(och_queue *q, const och_op_call *c, const och_trial_options *o, double weights, och_trial *t, counts *n,
+                        och_strbuf *text, och_err *err) {
+    const char *dir = och_env_get(OCH_ENV_TMPDIR);
+    char path[512];
+    if (snprintf(path, sizeof path, "%s/ochre-counts-XXXXXX", dir ? dir : "/tmp") >= (int)sizeof path)
+        return och_err_set(err, OCH_RANGE, "TMPDIR: expected a shorter path");
+    int fd = mkstemp(path);
+    if (fd < 0) return och_err_set_native(err, OCH_IO, errno, "%s: %s", path, strerror(errno));
+    close(fd);
+    och_status st = setenv("OCHRE_SIM_COUNT", path, 1) ? och_err_nomem(err, sizeof path, "the environment") : OCH_OK;
+    if (st == OCH_OK) st = och_trial_run(q, c, o, t, err);
+    unsetenv("OCHRE_SIM_COUNT");
+    if (st == OCH_OK) st = read_counts(path, weights, n, text, err);
+    unlink(path);
+    return st;
+}
+
+/* ---- report ---- */
+
+static void print_json(och_strbuf *b, const och_device *d, const och_op_call *c, const shape *s, const och_trial *t, const counts *n) {
+    bool sim = n->n_launches > 0, right = t->nmse <= t->bound;
+    och_strbuf_printf(b, "{\"op\": \"%s\", \"device\": \"%s\", \"arch\": \"%s\", \"evidence\": \"%s\", \"dtype\": \"%s\", \"rows\": %d, \"k\": %d, \"m\": %d, "
+                         "\"context\": %d, \"provider\": \"%s\", \"kernels\": ", och_op_name(c->op), d->info.label, d->info.arch,
+                      sim ? "simulated" : "run", och_dtype_name(s->dtype), s->rows, s->k, s->m, s->context, t->provider->name);
+    och_strbuf_json(b, t->kernels, strlen(t->kernels));
+    och_strbuf_printf(b, ", \"right\": %s, \"bound\": %.3g, \"nmse\": ", right ? "true" : "false", t->bound);
+    if (isfinite(t->nmse)) och_strbuf_printf(b, "%.4g", t->nmse);
+    else och_strbuf_puts(b, "null");
+    och_strbuf_printf(b, ", \"floor_bytes\": %" PRIu64 ", \"flops\": %" PRIu64, t->floor_bytes, t->flops);
+    if (sim)
+        och_strbuf_printf(b, ", \"dram_bytes\": %" PRIu64 ", \"dram_over_floor\": %.5f, \"workgroup_miss_bytes\": %" PRIu64 ", \"launches\": [\n%s]}\n",
+                          n->dram_read + n->dram_written, (double)(n->dram_read + n->dram_written) / (double)t->floor_bytes, n->misses,
+                          och_strbuf_str(&n->lines));
+    else if (t->seconds > 0)
+        och_strbuf_printf(b, ", \"seconds\": %.6g, \"bytes_per_second\": %.4g, \"flops_per_second\": %.4g}\n", t->seconds,
+                          (double)t->floor_bytes / t->seconds, (double)t->flops / t->seconds);
+    else och_strbuf_puts(b, "}\n");
+}
+
+static void print_text(och_strbuf *b, const och_device *d, const och_op_call *c, const och_trial *t, const counts *n, const och_strbuf *launches) {
+    bool right = t->nmse <= t->bound;
+    och_strbuf_printf(b, "%s on %s (%s), provider %s%s%s\n", och_op_name(c->op), d->info.label, d->info.arch, t->provider->name,
+                      t->kernels[0] ? ": " : "", t->kernels);
+    och_strbuf_printf(b, "normalised mean square error %.3g, at most %.1e: %s\n", t->nmse, t->bound, right ? "right" : "WRONG");
+    och_strbuf_printf(b, "floor               %14" PRIu64 " bytes, %" PRIu64 " operations\n", t->floor_bytes, t->flops);
+    if (n->n_launches) {
+        och_strbuf_puts(b, och_strbuf_str(launches));
+        och_strbuf_printf(b, "all, simulated      %14" PRIu64 " DRAM bytes, %.4f of the floor; workgroups missed %.4f of it\n",
+                          n->dram_read + n->dram_written, (double)(n->dram_read + n->dram_written) / (double)t->floor_bytes,
+                          (double)n->misses / (double)t->floor_bytes);
+    } else if (t->seconds > 0)
+        och_strbuf_printf(b, "%.6f s a run, %.2f GB/s of the floor, %.2f GFLOP/s\n", t->seconds, (double)t->floor_bytes / t->seconds * 1e-9,
+                          (double)t->flops / t->seconds * 1e-9);
+}
+
+static bool op_from_name(const char *name, och_op_id *out_op) {
+    for (int i = 0; i < OCH_OP_COUNT_; i++)
+        if (!strcmp(och_op_name((och_op_id)i), name)) {
+            *out_op = (och_op_id)i;
+            return true;
+        }
+    return false;
+}
+
+static int no_such_op(const char *name) {
+    const char *names[OCH_OP_COUNT_];
+    for (int i = 0; i < OCH_OP_COUNT_; i++) names[i] = och_op_name((och_op_id)i);
+    const char *near = och_main_nearest(name, names, OCH_OP_COUNT_);
+    return och_main_usage("ops", "bench op: unknown op \"%.60s\"%s%s", name, near ? "; did you mean " : "", near ? near : "");
+}
+
+int och_cmd_bench_op(int argc, char **argv) {
+    const char *args[1], *device = NULL, *provider = NULL, *dtype = NULL, *variant = "default";
+    shape s = {.rows = 1, .k = 4096, .m = 4096, .context = 4096, .heads = 32, .kv_heads = 8, .head_dim = 128, .dtype = OCH_DTYPE_NONE};
+    int32_t runs = 20, threads = 0;
+    bool json = false;
+    const och_opt opts[] = {
+        {"device", 'd', OCH_OPT_STR, &device, 0, 0, "D", "see `ochre devices` (default: auto)", NULL},
+        {"dtype", 0, OCH_OPT_STR, &dtype, 0, 0, "F", "of the weight (default: Q8_0) or of the state (default: F16)", NULL},
+        {"rows", 0, OCH_OPT_I32, &s.rows, 1, 65536, "N", "rows of tokens (default: 1)", NULL},
+        {"k", 0, OCH_OPT_I32, &s.k, 1, 1 << 20, "K", "columns (default: 4096)", NULL},
+        {"m", 0, OCH_OPT_I32, &s.m, 1, 1 << 24, "M", "rows of the weight (default: 4096)", NULL},
+        {"context", 0, OCH_OPT_I32, &s.context, 1, 1 << 22, "N", "attention: tokens of the state (default: 4096)", NULL},
+        {"heads", 0, OCH_OPT_I32, &s.heads, 1, 1024, "N", "query heads (default: 32)", NULL},
+        {"kv-heads", 0, OCH_OPT_I32, &s.kv_heads, 1, 1024, "N", "heads of the state (default: 8)", NULL},
+        {"head-dim", 0, OCH_OPT_I32, &s.head_dim, 1, 1024, "N", "elements of a head (default: 128)", NULL},
+        {"variant", 0, OCH_OPT_STR, &variant, 0, 0, "V", "default, or invariant: the one for every batch size", NULL},
+        {"provider", 0, OCH_OPT_STR, &provider, 0, 0, "NAME", "use only these kernels: reference, cpu, kernel", NULL},
+        {"runs", 'r', OCH_OPT_I32, &runs, 1, 100000, "N", "runs that are timed on a real device (default: 20)", NULL},
+        {"threads", 't', OCH_OPT_I32, &threads, 1, OCH_POOL_MAX_THREADS, "N", "CPU threads", NULL},
+        {"json", 0, OCH_OPT_FLAG, &json, 0, 0, NULL, "one JSON object", NULL},
+    };
+    int n_args, rc = och_opts_parse(&usage, opts, OCH_COUNT(opts), argc, argv, args, 1, &n_args);
+    if (rc >= 0) return rc;
+    if (n_args < 1) return och_main_usage("ops", "bench op: which op?");
+    och_op_id op = OCH_OP_COUNT_;
+    if (!op_from_name(args[0], &op)) return no_such_op(args[0]);
+    if (dtype && (s.dtype = och_dtype_from_name(dtype)) == OCH_DTYPE_NONE)
+        return och_main_usage("inspect", "bench op: --dtype: expected a type of weights or state, found \"%.40s\"", dtype);
+    bool invariant = !strcmp(variant, "invariant");
+    if (!invariant && strcmp(variant, "default") != 0)
+        return och_main_usage("bench", "--variant: expected default or invariant, found \"%.40s\"", variant);
+    rc = och_main_check_provider("bench", provider);
+    if (rc >= 0) return rc;
+    och_device *d = NULL;
+    och_queue *q = NULL;
+    och_err err = {0};
+    och_op_call call;
+    och_trial t = {0};
+    counts n = {0};
+    och_strbuf launches = {0}, out = {0};
+    och_dev_options dev = {.n_threads = threads};
+    rc = OCH_EXIT_FAILURE;
+    make_call(&s, op, &call);
+    och_trial_options o = {.batch_invariant = invariant, .seed = 1};
+    double weights = op == OCH_OP_LINEAR ? (double)s.m * s.k : op == OCH_OP_ATTENTION ? 2.0 * s.context * s.kv_heads * s.head_dim : (double)s.rows * s.k;
+    och_status st = och_op_check(&call, &err);
+    if (st == OCH_OK) st = och_device_open(device ? device : "auto", &dev, &d, &err);
+    if (st == OCH_OK) st = d->vtable->queue_create(d, &q, &err);
+    if (st == OCH_OK) st = och_op_select_packer(d, &call, provider ? provider : och_env_get(OCH_ENV_OCHRE_OP_ONLY), &o.provider, &err);
+    if (st == OCH_OK && d->info.kind == OCH_DEV_SIMULATED && o.provider->has_kernels) st = count(q, &call, &o, weights, &t, &n, &launches, &err);
+    else if (st == OCH_OK) {
+        if (d->info.kind != OCH_DEV_SIMULATED) o.n_runs = runs;
+        st = och_trial_run(q, &call, &o, &t, &err);
+    }
+    if (st != OCH_OK) {
+        rc = och_main_fail(&err);
+        goto done;
+    }
+    if (json) print_json(&out, d, &call, &s, &t, &n);
+    else print_text(&out, d, &call, &t, &n, &launches);
+    if (out.failed || launches.failed || n.lines.failed) och_main_error("out of memory for the report");
+    else {
+        fputs(och_strbuf_str(&out), stdout);
+        if (t.nmse <= t.bound) rc = OCH_EXIT_OK;
+        else och_main_error("op %s on %s gives another result than the reference", args[0], d->info.label);
+    }
+done:
+    if (q) d->vtable->queue_destroy(q);
+    och_device_release(d);
+    och_strbuf_deinit(&launches);
+    och_strbuf_deinit(&n.lines);
+    och_strbuf_deinit(&out);
+    return rc;
+}
