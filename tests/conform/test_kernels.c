@@ -111,12 +111,12 @@ static void draws(kernel_rig *k) {
     state = 3;
     int n_equal = 0, n_all = 0;
     for (int v = 0; v < 5; v++)
-        for (int ties = 0; ties < 2; ties++) {
+        for (int ties = 0; ties < 3; ties++) { /* none, many, nothing else */
             int vocab = vocabs[v], chosen[ROWS];
             assert_true(och_sampler_scratch_bytes((uint32_t)vocab) <= sizeof scratch);
             for (int round = 0; round < 3; round++) {
                 fill(x, (size_t)ROWS * (size_t)vocab, 3.0);
-                for (int i = 0; ties && i < ROWS * vocab; i++) x[i] = floorf(x[i]);
+                for (int i = 0; ties && i < ROWS * vocab; i++) x[i] = ties == 2 ? 1.5f : floorf(x[i]);
                 for (int r = 0; r < ROWS; r++) {
                     const och_sampler_params *p = &kinds[chosen[r] = (r + 16 * round) % (int)(sizeof kinds / sizeof kinds[0])];
                     uint64_t seed = random_u64(), position = r % 3 ? random_u64() : (uint64_t)r;
