@@ -13,6 +13,7 @@ typedef struct packing {
     int64_t sizes[OCH_KL_MAX_SIZES];
     int size_from[OCH_KL_MAX_SIZES]; /* the argument that set it, for messages */
     uint64_t extent[OCH_KL_MAX_ARGS]; /* bytes from the first to the last that a buffer's rows reach */
+    uint64_t stride[OCH_KL_MAX_ARGS][2]; /* bytes from row to row, from plane to plane, dense ones too */
     och_kl_packed *out;
     och_err *err;
 } packing;
@@ -146,11 +147,48 @@ static och_status put_buffer(packing *p, int i) {
         }
         int64_t elements = (int64_t)(planes || !a->elem_bytes ? stride : stride / a->elem_bytes);
         store(p, a->stride_offset[d], &elements, 8);
-        if (__builtin_mul_overflow(stride, (uint64_t)x->dims[d], &dense))
+        p->stride[i][d] = stride;
+        uint64_t all;
+        if (__builtin_mul_overflow(stride, (uint64_t)x->dims[d], &all))
             return och_err_set(p->err, OCH_RANGE, "kernel %s, argument %s: its size overflows", p->s->kernel, a->name);
+        if (all > dense) dense = all; /* the distance of one row may be anything: it is as long as it is */
         reach += x->dims[d] ? (uint64_t)(x->dims[d] - 1) * stride : 0;
     }
     p->extent[i] = x->addr && !empty ? reach : 0;
+    return OCH_OK;
+}
+
+/* Where a buffer's rows begin: at every so many bytes. */
+static bool rows_of(const packing *p, int i, uint64_t *out_stride, uint64_t *out_bytes) {
+    const och_kl_arg *a = &p->s->args[i];
+    const och_kl_actual *x = p->by_arg[i];
+    if (a->kind != OCH_KL_A_BUFFER || a->rank < 2) return false;
+    *out_stride = p->stride[i][a->rank - 2];
+    *out_bytes = (uint64_t)x->dims[a->rank - 1] * a->elem_bytes; /* less than 4 GiB */
+    return *out_stride && (a->rank == 2 || p->stride[i][0] % *out_stride == 0);
+}
+
+/* Apart as a whole, or row by row: two halves of the same rows. */
+static bool are_apart(const packing *p, int i, int j) {
+    uint64_t x = p->by_arg[i]->addr, y = p->by_arg[j]->addr, sx, sy, bx, by;
+    if (x >= y ? x - y >= p->extent[j] : y - x >= p->extent[i]) return true;
+    if (!rows_of(p, i, &sx, &bx) || !rows_of(p, j, &sy, &by) || sx != sy) return false;
+    uint64_t from = x >= y ? (x - y) % sx : (sx - (y - x) % sx) % sx; /* of a row of x in one of y's */
+    return from >= by && bx <= sx && from <= sx - bx;
+}
+
+/* An output over an input: the very memory, so that an element is written where it was read. */
+static och_status check_in_place(const packing *p, int i, int j) {
+    const och_kl_arg *a = &p->s->args[i], *b = &p->s->args[j];
+    const och_kl_actual *x = p->by_arg[i], *y = p->by_arg[j];
+    if (x->addr != y->addr)
+        return och_err_set(p->err, OCH_INVALID, "kernel %s: expected argument %s at argument %s's address or apart from it, found 0x%llx (%llu bytes) "
+                           "and 0x%llx (%llu bytes)", p->s->kernel, a->name, b->name, (unsigned long long)x->addr, (unsigned long long)p->extent[i],
+                           (unsigned long long)y->addr, (unsigned long long)p->extent[j]);
+    for (int d = 0; a->rank == b->rank && d + 1 < a->rank; d++)
+        if (x->dims[d] > 1 && y->dims[d] > 1 && p->stride[i][d] != p->stride[j][d])
+            return och_err_set(p->err, OCH_INVALID, "kernel %s: expected argument %s with argument %s's distance of rows, %llu bytes, or apart from it, found %llu",
+                               p->s->kernel, a->name, b->name, (unsigned long long)p->stride[j][d], (unsigned long long)p->stride[i][d]);
     return OCH_OK;
 }
 
@@ -160,12 +198,15 @@ static och_status check_overlaps(const packing *p) {
     for (int i = 0; i < s->n_args; i++)
         for (int j = 0; j < s->n_args; j++) {
             const och_kl_arg *a = &s->args[i], *b = &s->args[j];
-            uint64_t x = p->by_arg[i]->addr, y = p->by_arg[j]->addr;
-            if (i == j || !a->out || !p->extent[i] || !p->extent[j] || (a->in_place && b->in_place)) continue;
-            if (x >= y ? x - y >= p->extent[j] : y - x >= p->extent[i]) continue;
+            if (i == j || !a->out || !p->extent[i] || !p->extent[j]) continue;
+            if (are_apart(p, i, j)) continue;
+            if (a->in_place && b->in_place) {
+                OCH_TRY(check_in_place(p, i, j));
+                continue;
+            }
             return och_err_set(p->err, OCH_INVALID, "kernel %s: expected argument %s, which is written, apart from %s, found both at 0x%llx (%llu bytes) and "
-                               "0x%llx (%llu bytes)", s->kernel, a->name, b->name, (unsigned long long)x, (unsigned long long)p->extent[i],
-                               (unsigned long long)y, (unsigned long long)p->extent[j]);
+                               "0x%llx (%llu bytes)", s->kernel, a->name, b->name, (unsigned long long)p->by_arg[i]->addr, (unsigned long long)p->extent[i],
+                               (unsigned long long)p->by_arg[j]->addr, (unsigned long long)p->extent[j]);
         }
     return OCH_OK;
 }
