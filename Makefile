@@ -3,6 +3,7 @@
 #   make test    everything that is tested
 JOBS ?= $(shell nproc)
 PROMPT ?= What is the capital of France, and what is it known for?
+SIM_PROMPT ?= What is the capital of France?
 OCHRE := build/release/ochre
 MODELS := smollm2-135m gemma3-270m
 FUZZ_SECONDS ?= 60
@@ -12,7 +13,7 @@ MAKEFLAGS += --no-print-directory
 .PHONY: help demo test setup-sim bench bench-sim asan tsan fuzz arm install clean setup release models
 
 help:
-	@echo "make demo      build, fetch a small model (98 MB) and let it answer"
+	@echo "make demo      build, fetch a small model (98 MB), let it answer: on the CPU, and on a simulated GPU"
 	@echo "make test      build, fetch the real models (350 MB) and run every test"
 	@echo "make bench-sim how fast the simulator executes (bench/sim.py)"
 	@echo "make bench     Ochre and llama.cpp on the same files, interleaved (builds llama.cpp the first time)"
@@ -34,6 +35,7 @@ demo: release
 	@python3 tools/fetch-model smollm2-135m >/dev/null
 	@echo "\$$ ochre run smollm2-135m --chat --prompt \"$(PROMPT)\""
 	@$(OCHRE) run smollm2-135m --chat --stats --max-tokens 128 --prompt "$(PROMPT)"
+	@sh tools/demo-sim.sh $(OCHRE) "$(SIM_PROMPT)"
 
 # Tests that need a real model skip themselves without one: say so here, where it is read.
 models: setup

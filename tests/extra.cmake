@@ -2,6 +2,8 @@
 find_program(OCHRE_PYTHON NAMES python3 REQUIRED)
 add_test(NAME cli/cli COMMAND ${OCHRE_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/cli/test_cli.py $<TARGET_FILE:ochre_program>)
 set_tests_properties(cli/cli PROPERTIES LABELS cli TIMEOUT 600)
+add_test(NAME cli/people COMMAND ${OCHRE_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/cli/test_people.py $<TARGET_FILE:ochre_program>)
+set_tests_properties(cli/people PROPERTIES LABELS cli TIMEOUT 900)
 add_test(NAME tree/check COMMAND ${OCHRE_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/tree/check.py ${PROJECT_SOURCE_DIR})
 add_test(NAME tree/self_test COMMAND ${OCHRE_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/tree/check.py ${PROJECT_SOURCE_DIR} --self-test)
 set_tests_properties(tree/check tree/self_test PROPERTIES LABELS tree)
