@@ -229,13 +229,17 @@ static och_status from_cache(och_jit *jit, const och_jit_job *job, const char *k
 
 /* ---- compiling ---- */
 
+static const atomic_bool *cancel_of(const och_jit *jit, const och_jit_job *job) {
+    return job->request->cancel ? job->request->cancel : jit->cancel;
+}
+
 static och_status compile(och_jit *jit, const och_jit_job *job, const och_candidate *compiler, const char *key, bool store,
                           och_jit_artifact **out, och_strbuf *log, och_err *err) {
     och_compiled made;
     och_checked checked;
     och_strbuf place = {0};
     och_log(OCH_LOG_INFO, "%s: compiling with %s", job->label, compiler->label);
-    och_status st = och_compile(compiler, job, &(och_compile_limits){jit->timeout_ns, jit->cancel}, &made, err);
+    och_status st = och_compile(compiler, job, &(och_compile_limits){jit->timeout_ns, cancel_of(jit, job)}, &made, err);
     if (log) och_strbuf_append(log, och_strbuf_str(&made.log), made.log.size);
     if (st == OCH_OK)
         st = och_jit_check(made.code, made.code_bytes, made.kind, job, &job->target, job->code_object_version, &checked, err);
@@ -312,7 +316,7 @@ static och_status cached_or_compiled(och_jit *jit, const och_jit_job *job, const
         bool readable = st == OCH_NOTFOUND || st == OCH_CORRUPT || st == OCH_UNSUPPORTED;
         if (!readable) warn_cache(jit, &why);
         och_err_clear(&why);
-        st = och_cache_lock(jit->cache, key, job->label, jit->cancel, &lock, &why);
+        st = och_cache_lock(jit->cache, key, job->label, cancel_of(jit, job), &lock, &why);
         if (st == OCH_CANCELLED || st == OCH_NOMEM) return och_err_set(err, st, "%s", why.message);
         if (st != OCH_OK) {
             warn_cache(jit, &why);

@@ -63,6 +63,8 @@ typedef struct och_jit_request {
 
     const void *record; /* opaque; comes back with the code, whichever machine compiled it */
     size_t record_bytes;
+
+    const atomic_bool *cancel; /* in place of the jit's; NULL: the jit's */
 } och_jit_request;
 
 /* From the code object's metadata; all 0 for PTX and cubin. */

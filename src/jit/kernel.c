@@ -26,7 +26,9 @@ static void lay_out(och_jit_kernel *k) {
 
 static void identify(och_jit_kernel *k, const och_kl_unit *unit) {
     och_hash h;
+    const unsigned char emitter[] = {OCH_KL_EMITTER & 255, OCH_KL_EMITTER >> 8};
     och_hash_init(&h);
+    och_hash_part(&h, emitter, sizeof emitter);
     for (const och_kl_file *f = unit->files; f; f = f->next) och_hash_part(&h, f->text, f->n_bytes);
     och_hash_hex(och_hash_digest(&h), k->source_id);
 }

@@ -14,7 +14,7 @@ typedef struct och_jit_kernel {
     och_kl_signature signature;
     och_strbuf text, record; /* record: the signature's bytes */
     och_jit_arg args[OCH_JIT_KERNEL_MAX_ARGS];
-    char source_id[OCH_HASH_HEX_BYTES]; /* of the texts of the unit's files */
+    char source_id[OCH_HASH_HEX_BYTES]; /* of the texts of the unit's files, and of what makes code of them */
 } och_jit_kernel;
 
 /* Specialises and emits. The kernel must not move while its request is in use. Errors as of och_kl_specialise, with their text

@@ -41,6 +41,10 @@ typedef struct och_kl_binding {
     const char *name, *value;
 } och_kl_binding;
 
+/* Part of a code's identity (jit/kernel.h): goes up with every change of what the same source becomes, so that packs of before
+ * are known to be stale. */
+#define OCH_KL_EMITTER 1
+
 #define OCH_KL_NAME_BYTES 48
 #define OCH_KL_MAX_ARGS 24
 #define OCH_KL_MAX_SIZES 16

@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "base/size.h"
 #include "base/thread.h"
-#include "jit/jit.h"
+#include "jit/kernel.h"
 #include "kl/builtin.h"
 
 #include <pthread.h>
@@ -27,10 +27,11 @@ typedef enum state { QUEUED, COMPILING, COMPILED, READY, FAILED } state;
 typedef struct entry {
     struct entry *next; /* in its bucket */
     struct entry *next_queued;
+    bool in_queue;
     state state;
     uint64_t hash;
     och_gpu_kernel kernel;
-    och_strbuf text, record;    /* until it is compiled */
+    och_jit_kernel *printed;    /* owned, until it is compiled */
     och_jit_artifact *artifact; /* owned, from COMPILED to READY */
     och_module *module;         /* owned, READY */
     och_err failure;            /* FAILED */
@@ -44,7 +45,7 @@ typedef struct entry {
 typedef struct store {
     och_device *device; /* the device that owns the store */
     och_kl_profile profile;
-    och_jit *jit; /* owned */
+    och_jit *jit; /* shared with the devices of the same runtime */
     pthread_mutex_t lock;
     pthread_cond_t more, done; /* something was queued, or `quit`; something was compiled */
     entry *buckets[BUCKETS];
@@ -52,7 +53,7 @@ typedef struct store {
     pthread_t workers[MAX_WORKERS];
     int n_workers, n_idle, max_workers;
     bool first_made, quit;
-    atomic_bool cancel; /* the jit's */
+    atomic_bool cancel; /* of every compilation */
 } store;
 
 /* The syntax trees of the built-in kernels, shared by all devices, kept for the life of the process. */
@@ -111,6 +112,12 @@ static och_status find_unit(const char *kernel, const och_kl_unit **out_unit, oc
     return st;
 }
 
+static void drop_text(entry *e) {
+    if (e->printed) och_jit_kernel_deinit(e->printed);
+    och_free(e->printed);
+    e->printed = NULL;
+}
+
 static void store_destroy(void *p) {
     store *s = p;
     pthread_mutex_lock(&s->lock);
@@ -124,11 +131,10 @@ static void store_destroy(void *p) {
             next = e->next;
             if (e->module) s->device->vtable->module_unload(e->module);
             och_jit_artifact_destroy(e->artifact);
-            och_strbuf_deinit(&e->text);
-            och_strbuf_deinit(&e->record);
+            drop_text(e);
             och_free(e);
         }
-    och_jit_destroy(s->jit);
+    och_jit_unshare(s->jit);
     pthread_cond_destroy(&s->more);
     pthread_cond_destroy(&s->done);
     pthread_mutex_destroy(&s->lock);
@@ -146,7 +152,7 @@ static och_status store_of(const och_device *device, store **out_store, och_err 
         store *s = och_calloc(1, sizeof *s);
         st = s ? och_kl_profile_init(&s->profile, d->info.arch, d->info.wave_size, err)
                           : och_err_nomem(err, sizeof *s, "a device's kernels");
-        if (st == OCH_OK) st = och_jit_create(&(och_jit_options){.cancel = &s->cancel}, &s->jit, err);
+        if (st == OCH_OK) st = och_jit_share(d->info.library, &s->jit, err);
         if (st == OCH_OK) {
             s->device = d;
             s->max_workers = OCH_MIN(och_cpu_count(), MAX_WORKERS);
@@ -180,22 +186,8 @@ static och_status parse_spec(char *spec, och_kl_binding *out, int *out_n, och_er
     return OCH_OK;
 }
 
-static int compare_offsets(const void *a, const void *b) {
-    const och_jit_arg *x = a, *y = b;
-    return x->offset_bytes < y->offset_bytes ? -1 : x->offset_bytes > y->offset_bytes;
-}
-
-/* Every argument as the code must place it. */
-static size_t layout_of(const och_kl_signature *s, och_jit_arg *out) {
-    size_t n = 0;
-    for (int i = 0; i < s->n_args; i++) {
-        const och_kl_arg *a = &s->args[i];
-        out[n++] = (och_jit_arg){a->offset, a->bytes};
-        for (int j = 0; j + 1 < a->rank; j++) out[n++] = (och_jit_arg){a->stride_offset[j], 8};
-    }
-    for (int i = 0; i < s->n_sizes; i++) out[n++] = (och_jit_arg){s->size_offset[i], 8};
-    qsort(out, n, sizeof *out, compare_offsets);
-    return n;
+static void log_diagnostics(const store *s, const entry *e, const och_strbuf *diag) {
+    och_log(OCH_LOG_INFO, "kernel %s, %s, for %s:\n%s", e->name, e->spec, s->profile.target.name, och_strbuf_str(diag));
 }
 
 /* Checks and prints the kernel for the store's target. */
@@ -207,37 +199,28 @@ static och_status print_kernel(store *s, entry *e, och_err *err) {
     const och_kl_unit *unit;
     OCH_TRY(parse_spec(spec, bindings, &n_bindings, err));
     OCH_TRY(find_unit(e->name, &unit, err));
-    och_strbuf diag;
-    och_strbuf_init(&diag);
-    och_kl_code *code = NULL;
-    och_status st;
-    OCH_TRY_GOTO(och_kl_specialise(unit, e->name, bindings, n_bindings, &s->profile, &code, &diag, err));
-    OCH_TRY_GOTO(och_kl_emit(code, &e->text, err));
-    e->kernel.signature = *och_kl_code_signature(code);
-    st = och_kl_signature_write(&e->kernel.signature, &e->record, err);
-done:
-    if (st != OCH_OK && diag.size)
-        och_log(OCH_LOG_INFO, "kernel %s, %s, for %s:\n%s", e->name, e->spec, s->profile.target.name, och_strbuf_str(&diag));
-    och_kl_code_destroy(code);
+    och_strbuf diag = {0};
+    e->printed = och_calloc(1, sizeof *e->printed);
+    if (!e->printed) return och_err_nomem(err, sizeof *e->printed, "a kernel's text");
+    och_jit_kernel *k = e->printed;
+    och_status st = och_jit_kernel_init(k, unit, e->name, bindings, n_bindings, &s->profile, &diag, err);
+    if (st == OCH_OK) {
+        e->kernel.signature = k->signature;
+        k->request.cancel = &s->cancel;
+        if (s->device->info.code_object_version == 4) k->request.code_object_version = 4;
+    } else {
+        if (diag.size) log_diagnostics(s, e, &diag);
+        drop_text(e);
+    }
     och_strbuf_deinit(&diag);
     return st;
 }
 
 /* Text to code. Called without the lock; the entry is COMPILING and belongs to the caller. */
 static och_status compile(store *s, entry *e, och_err *err) {
-    och_strbuf diag;
-    och_strbuf_init(&diag);
-    const och_kl_signature *sig = &e->kernel.signature;
-    och_jit_arg layout[3 * OCH_KL_MAX_ARGS + OCH_KL_MAX_SIZES];
-    och_jit_request q = {.kernel = e->name, .specialisation = sig->spec, .text = e->text.data, .text_bytes = e->text.size,
-                         .file_name = e->name, .target = s->profile.target.name, .wave_size = s->profile.wave,
-                         .dialect = s->profile.target.target->vendor == OCH_VENDOR_NVIDIA ? OCH_JIT_CUDA : OCH_JIT_HIP,
-                         .symbol = sig->entry, .has_layout = true, .kernarg_bytes = sig->args_bytes, .args = layout,
-                         .n_args = layout_of(sig, layout), .record = e->record.data, .record_bytes = e->record.size};
-    if (s->device->info.code_object_version == 4) q.code_object_version = 4;
-    och_status st = och_jit_get(s->jit, &q, &e->artifact, &diag, err);
-    if (st != OCH_OK && diag.size)
-        och_log(OCH_LOG_INFO, "kernel %s, %s, for %s:\n%s", e->name, e->spec, s->profile.target.name, och_strbuf_str(&diag));
+    och_strbuf diag = {0};
+    och_status st = och_jit_get(s->jit, &e->printed->request, &e->artifact, &diag, err);
+    if (st != OCH_OK && diag.size) log_diagnostics(s, e, &diag);
     och_strbuf_deinit(&diag);
     return st;
 }
@@ -250,10 +233,7 @@ static void compile_locked(store *s, entry *e) {
     pthread_mutex_unlock(&s->lock);
     och_status st = compile(s, e, &err);
     pthread_mutex_lock(&s->lock);
-    och_strbuf_deinit(&e->text);
-    och_strbuf_deinit(&e->record);
-    och_strbuf_init(&e->text);
-    och_strbuf_init(&e->record);
+    drop_text(e);
     e->state = st == OCH_OK ? COMPILED : FAILED;
     e->failure = err;
     pthread_cond_broadcast(&s->done);
@@ -272,6 +252,8 @@ static void *work(void *p) {
         }
         s->first = e->next_queued;
         if (!s->first) s->last = NULL;
+        e->next_queued = NULL;
+        e->in_queue = false;
         if (e->state == QUEUED) compile_locked(s, e);
     }
     pthread_mutex_unlock(&s->lock);
@@ -283,6 +265,7 @@ static void enqueue(store *s, entry *e) {
     if (s->last) s->last->next_queued = e;
     else s->first = e;
     s->last = e;
+    e->in_queue = true;
     if (s->n_idle) pthread_cond_signal(&s->more);
     else if (s->n_workers < s->max_workers && pthread_create(&s->workers[s->n_workers], NULL, work, s) == 0) s->n_workers++;
 }
@@ -299,31 +282,37 @@ static och_status load(store *s, entry *e, och_err *err) {
     return st;
 }
 
-/* Called with the lock: the entry, printed and queued if it is new. */
-static och_status entry_of(store *s, const char *kernel, const char *spec, entry **out_e, och_err *err) {
-    uint64_t hash = hash_of(kernel, spec);
-    entry *e = s->buckets[hash % BUCKETS];
-    while (e && (e->hash != hash || strcmp(e->name, kernel) != 0 || strcmp(e->spec, spec) != 0)) e = e->next;
-    *out_e = e;
-    if (e) return OCH_OK;
-    e = och_calloc(1, sizeof *e);
-    if (!e) return och_err_nomem(err, sizeof *e, "a kernel's entry");
-    och_strbuf_init(&e->text);
-    och_strbuf_init(&e->record);
-    e->hash = hash;
-    snprintf(e->name, sizeof e->name, "%s", kernel);
-    snprintf(e->spec, sizeof e->spec, "%s", spec);
-    e->next = s->buckets[hash % BUCKETS];
-    s->buckets[hash % BUCKETS] = e;
-    *out_e = e;
+/* Prints the kernel, and has it compiled. */
+static void begin(store *s, entry *e) {
+    och_err_clear(&e->failure);
     if (print_kernel(s, e, &e->failure) != OCH_OK) {
         e->state = FAILED;
     } else if (!s->first_made) {
         s->first_made = true;
         compile_locked(s, e);
     } else {
-        enqueue(s, e);
+        e->state = QUEUED;
+        if (!e->in_queue) enqueue(s, e);
     }
+}
+
+/* Called with the lock: the entry, begun if it is new, or if there was no memory for it before. */
+static och_status entry_of(store *s, const char *kernel, const char *spec, entry **out_e, och_err *err) {
+    uint64_t hash = hash_of(kernel, spec);
+    entry *e = s->buckets[hash % BUCKETS];
+    while (e && (e->hash != hash || strcmp(e->name, kernel) != 0 || strcmp(e->spec, spec) != 0)) e = e->next;
+    *out_e = e;
+    if (e && e->state == FAILED && e->failure.status == OCH_NOMEM) begin(s, e);
+    if (e) return OCH_OK;
+    e = och_calloc(1, sizeof *e);
+    if (!e) return och_err_nomem(err, sizeof *e, "a kernel's entry");
+    e->hash = hash;
+    snprintf(e->name, sizeof e->name, "%s", kernel);
+    snprintf(e->spec, sizeof e->spec, "%s", spec);
+    e->next = s->buckets[hash % BUCKETS];
+    s->buckets[hash % BUCKETS] = e;
+    *out_e = e;
+    begin(s, e);
     return OCH_OK;
 }
 
@@ -352,10 +341,9 @@ och_status och_gpu_kernel_get(const och_device *d, const char *kernel, const och
         }
         *out_kernel = e->state == READY ? &e->kernel : NULL;
     }
-    if (st == OCH_OK && e->state == FAILED) {
+    if (st == OCH_OK && e->state == FAILED)
         st = och_err_set_native(err, e->failure.status, e->failure.native_code, "%s", e->failure.message);
-        och_err_prefix(err, "kernel %s (%s)", kernel, text);
-    }
+    if (st != OCH_OK) och_err_prefix(err, "kernel %s (%s)", kernel, text);
     pthread_mutex_unlock(&s->lock);
     return st;
 }
