@@ -70,14 +70,15 @@ static void next_event(void) {
     trace.any = true;
 }
 
-static void put_bar(int process, double begin, double end, const char *kind, const char *name, const char *key, uint64_t value) {
+static void put_bar(int process, double begin, double end, const char *kind, const char *name, const char *key,
+                    uint64_t value) {
     pthread_mutex_lock(&trace.lock);
     if (trace.file) {
         next_event();
         fputs("{\"ph\": \"X\", \"name\": ", trace.file);
         put_string(trace.file, name);
-        fprintf(trace.file, ", \"cat\": \"%s\", \"pid\": %d, \"tid\": %d, \"ts\": %.3f, \"dur\": %.3f", kind, process, (int)gettid(),
-                (begin - trace.start) * 1e6, (end - begin) * 1e6);
+        fprintf(trace.file, ", \"cat\": \"%s\", \"pid\": %d, \"tid\": %d, \"ts\": %.3f, \"dur\": %.3f", kind, process,
+                (int)gettid(), (begin - trace.start) * 1e6, (end - begin) * 1e6);
         if (key) fprintf(trace.file, ", \"args\": {\"%s\": %" PRIu64 "}", key, value);
         putc('}', trace.file);
     }
@@ -134,8 +135,8 @@ static och_status traced_launch(och_queue *q, och_function *f, const och_launch 
         return OCH_OK;                                                                                                 \
     }
 
-TRACED(copy_to_device, q->device, "copy", n_bytes, (och_queue *q, och_dev_addr dst, const void *src, uint64_t n_bytes, och_err *err),
-       (q, dst, src, n_bytes, err))
+TRACED(copy_to_device, q->device, "copy", n_bytes,
+       (och_queue *q, och_dev_addr dst, const void *src, uint64_t n_bytes, och_err *err), (q, dst, src, n_bytes, err))
 TRACED(copy_to_host, q->device, "copy", n_bytes, (och_queue *q, void *dst, och_dev_addr src, uint64_t n_bytes, och_err *err),
        (q, dst, src, n_bytes, err))
 TRACED(copy, q->device, "copy", n_bytes, (och_queue *q, och_dev_addr dst, och_dev_addr src, uint64_t n_bytes, och_err *err),
@@ -145,7 +146,8 @@ TRACED(fill, q->device, "copy", n_bytes, (och_queue *q, och_dev_addr dst, uint8_
 TRACED(synchronise, q->device, "wait", 0, (och_queue *q, och_err *err), (q, err))
 TRACED(event_wait_queue, q->device, "wait", 0, (och_queue *q, och_event *e, och_err *err), (q, e, err))
 TRACED(graph_replay, q->device, "graph", 0, (och_queue *q, och_graph *g, och_err *err), (q, g, err))
-TRACED(module_load, d, "load", n_bytes, (och_device *d, const void *image, size_t n_bytes, och_module **out_module, och_err *err),
+TRACED(module_load, d, "load", n_bytes,
+       (och_device *d, const void *image, size_t n_bytes, och_module **out_module, och_err *err),
        (d, image, n_bytes, out_module, err))
 
 static void traced_destroy(och_device *d) {

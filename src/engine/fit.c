@@ -13,7 +13,8 @@ static och_status measure(och_model *m, const och_session_options *options, och_
     out->scratch_bytes = mem.scratch_bytes;
     out->logits_bytes = mem.logits_bytes;
     out->inputs_bytes = mem.inputs_bytes;
-    out->total_bytes = m->weight_bytes + mem.state_bytes + mem.arena_bytes + mem.scratch_bytes + mem.logits_bytes + mem.inputs_bytes;
+    out->total_bytes =
+        m->weight_bytes + mem.state_bytes + mem.arena_bytes + mem.scratch_bytes + mem.logits_bytes + mem.inputs_bytes;
     out->kv_dtype = s->options.kv_dtype;
     out->max_context = s->options.max_context;
     out->max_sequences = s->options.max_sequences;

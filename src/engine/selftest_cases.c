@@ -53,8 +53,10 @@ static const struct {
     int heads, kv_heads, dim, window;
     float softcap;
 } attentions[] = {
-    {"heads of 64, 9 over 3", OCH_DTYPE_F16, 9, 3, 64, 0, 0.0f},     {"heads of 128, 8 over 2", OCH_DTYPE_F16, 8, 2, 128, 0, 0.0f},
-    {"heads of 256, 4 over 1, window", OCH_DTYPE_F16, 4, 1, 256, 40, 0.0f}, {"heads of 64, soft cap", OCH_DTYPE_F32, 4, 4, 64, 0, 30.0f},
+    {"heads of 64, 9 over 3", OCH_DTYPE_F16, 9, 3, 64, 0, 0.0f},
+    {"heads of 128, 8 over 2", OCH_DTYPE_F16, 8, 2, 128, 0, 0.0f},
+    {"heads of 256, 4 over 1, window", OCH_DTYPE_F16, 4, 1, 256, 40, 0.0f},
+    {"heads of 64, soft cap", OCH_DTYPE_F32, 4, 4, 64, 0, 30.0f},
     {"heads of 64, BF16", OCH_DTYPE_BF16, 4, 2, 64, 0, 0.0f},
 };
 #define N_ATTENTION 5
@@ -65,7 +67,8 @@ static void attention(och_op_call *c, int i, int rows) {
     clear(c, OCH_OP_ATTENTION);
     c->attr.attention = (och_attr_attention){kv, attentions[i].heads, 0.125f, attentions[i].softcap, attentions[i].window};
     c->in[OCH_ATTENTION_Q] = c->out[0] = f32(rows, q);
-    c->in[OCH_ATTENTION_K] = c->in[OCH_ATTENTION_V] = typed(attentions[i].cache, 8, (int64_t)kv.n_kv_heads * kv.head_dim * BLOCK);
+    c->in[OCH_ATTENTION_K] = c->in[OCH_ATTENTION_V] =
+        typed(attentions[i].cache, 8, (int64_t)kv.n_kv_heads * kv.head_dim * BLOCK);
     c->in[OCH_ATTENTION_TABLES] = i32(2, 4);
     c->in[OCH_ATTENTION_SEQS] = c->in[OCH_ATTENTION_POSITIONS] = i32(rows, 1);
 }

@@ -121,14 +121,17 @@ static och_status check_record(const och_session *s, int record, int rows, och_o
     och_trial_options o = {.provider = p, .batch_invariant = s->options.batch_invariant, .seed = 1};
     och_status st = och_trial_run(s->queue, &c, &o, &t, err);
     if (st != OCH_OK) {
-        och_err_prefix(err, "check of op %s by provider %s%s%s", och_op_name(c.op), p->name, t.kernels[0] ? ", kernels " : "", t.kernels);
+        och_err_prefix(err, "check of op %s by provider %s%s%s", och_op_name(c.op), p->name,
+                       t.kernels[0] ? ", kernels " : "", t.kernels);
         return st;
     }
     if (t.nmse <= t.bound) return OCH_OK;
-    return och_err_set(err, OCH_DEVICE, "device %s computes op %s wrongly: among its kernels %s: expected a normalised mean square error of "
-                       "at most %.1e against the reference, found %.3e (%d rows); a compiler or driver of another version may "
-                       "help; OCHRE_KERNEL_CHECK=0 goes on all the same", s->model->device->info.label, och_op_name(c.op),
-                       t.kernels[0] ? t.kernels : p->name, t.bound, t.nmse, rows);
+    return och_err_set(
+        err, OCH_DEVICE,
+        "device %s computes op %s wrongly: among its kernels %s: expected a normalised mean square error of "
+        "at most %.1e against the reference, found %.3e (%d rows); a compiler or driver of another version may "
+        "help; OCHRE_KERNEL_CHECK=0 goes on all the same",
+        s->model->device->info.label, och_op_name(c.op), t.kernels[0] ? t.kernels : p->name, t.bound, t.nmse, rows);
 }
 
 och_status och_selftest_kernels(const och_session *s, och_err *err) {

@@ -32,7 +32,9 @@ static bool is_weight(const och_op_call *c, int i) {
 }
 
 static const och_attr_kv *kv_of(const och_op_call *c) {
-    return c->op == OCH_OP_ATTENTION ? &c->attr.attention.kv : c->op == OCH_OP_QKV_POST ? &c->attr.qkv_post.kv : &c->attr.kv_write;
+    return c->op == OCH_OP_ATTENTION  ? &c->attr.attention.kv
+           : c->op == OCH_OP_QKV_POST ? &c->attr.qkv_post.kv
+                                      : &c->attr.kv_write;
 }
 
 /* What element j of row r of an id operand is. */
@@ -48,7 +50,8 @@ static int32_t id_of(const och_op_call *c, int i, int64_t r, int64_t j) {
     }
     case OCH_OP_ATTENTION: {
         const och_tensor *tables = &c->in[OCH_ATTENTION_TABLES];
-        int64_t n_blocks = c->in[OCH_ATTENTION_K].rows, capacity = tables->cols * kv_of(c)->block_tokens, position = capacity - 1 - r * 3;
+        int64_t n_blocks = c->in[OCH_ATTENTION_K].rows, capacity = tables->cols * kv_of(c)->block_tokens,
+                position = capacity - 1 - r * 3;
         if (i == OCH_ATTENTION_TABLES) return (int32_t)(n_blocks - 1 - (r * tables->cols + j) % n_blocks);
         if (i == OCH_ATTENTION_SEQS) return (int32_t)(r % tables->rows);
         return (int32_t)OCH_MAX(position, 0);
@@ -151,7 +154,8 @@ static och_status make(trial *t, uint64_t seed, och_err *err) {
         d->addr = och_dev_addr_add(t->buf.addr, t->at[i]);
         d->host = t->buf.host ? (char *)t->buf.host + t->at[i] : NULL;
         if (i < OCH_OP_MAX_IN) och_trial_fill(&t->host, i, h->host, seed);
-        if (d->layout != OCH_LAYOUT_NATIVE) t->provider->weight_pack(d->dtype, d->rows, d->cols, h->host, t->image + t->at[i], 0, d->rows);
+        if (d->layout != OCH_LAYOUT_NATIVE)
+            t->provider->weight_pack(d->dtype, d->rows, d->cols, h->host, t->image + t->at[i], 0, d->rows);
         else memcpy(t->image + t->at[i], h->host, t->bytes[i]);
     }
     OCH_TRY(t->v->copy_to_device(t->q, t->buf.addr, t->image, t->image_bytes, err));
@@ -212,7 +216,8 @@ static och_status run_provider(trial *t, const och_trial_options *o, och_trial *
     och_trace_names(NULL, 0);
     OCH_TRY(st);
     for (int i = OCH_OP_MAX_IN; i < N_OPERANDS; i++)
-        if (operand(&t->dev, i)) OCH_TRY(t->v->copy_to_host(t->q, t->image + t->at[i], operand(&t->dev, i)->addr, t->bytes[i], err));
+        if (operand(&t->dev, i))
+            OCH_TRY(t->v->copy_to_host(t->q, t->image + t->at[i], operand(&t->dev, i)->addr, t->bytes[i], err));
     OCH_TRY(t->v->synchronise(t->q, err));
     OCH_TRY(run_reference(t, err));
     judge(t, out);
@@ -242,7 +247,8 @@ static double bound_of(const och_op_call *c) {
     return 0.0;
 }
 
-och_status och_trial_run(och_queue *q, const och_op_call *shape, const och_trial_options *options, och_trial *out, och_err *err) {
+och_status och_trial_run(och_queue *q, const och_op_call *shape, const och_trial_options *options, och_trial *out,
+                         och_err *err) {
     trial t = {.q = q, .v = q->device->vtable, .provider = options->provider, .host = *shape, .dev = *shape};
     *out = (och_trial){.bound = bound_of(shape)};
     if (!t.provider) OCH_TRY(och_op_select_packer(q->device, shape, NULL, &t.provider, err));

@@ -20,9 +20,12 @@
 
 static const och_usage usage = {
     "bench op", "NAME [options]",
-    "Runs one op on one device: checks it against the reference, then times it. On a simulated device it prints counts and never\n"
-    "seconds: DRAM bytes over the floor (each input once, each output once, weights as the file has them), lines that miss a\n"
-    "16 KiB cache of the workgroup, instructions by class and per weight, bytes in flight, registers, spills, occupancy.\n"
+    "Runs one op on one device: checks it against the reference, then times it. On a simulated device it prints counts "
+    "and never\n"
+    "seconds: DRAM bytes over the floor (each input once, each output once, weights as the file has them), lines that "
+    "miss a\n"
+    "16 KiB cache of the workgroup, instructions by class and per weight, bytes in flight, registers, spills, "
+    "occupancy.\n"
     "linear: y[rows, m] = x[rows, k] w[m, k]. attention: one token a row over --context tokens. Others: rows of k.\n"
     "Variants: default; invariant (the one that --batch-invariant pins).\n",
     "  ochre bench op linear --device sim:gfx1151 --dtype Q4_K --k 8192 --m 8192\n"
@@ -49,8 +52,10 @@ enum { BLOCK = 32 };
 static void make_call(const shape *s, och_op_id op, och_op_call *c) {
     const och_attr_kv kv = {s->kv_heads, s->head_dim, BLOCK};
     const och_attr_rope rope = {s->heads, s->head_dim, s->head_dim, OCH_ROPE_HALF};
-    int64_t q = (int64_t)s->heads * s->head_dim, kvs = (int64_t)s->kv_heads * s->head_dim, blocks = (s->context + BLOCK - 1) / BLOCK;
-    och_dtype cache = s->dtype == OCH_DTYPE_NONE ? OCH_DTYPE_F16 : s->dtype, weight = s->dtype == OCH_DTYPE_NONE ? OCH_DTYPE_Q8_0 : s->dtype;
+    int64_t q = (int64_t)s->heads * s->head_dim, kvs = (int64_t)s->kv_heads * s->head_dim,
+            blocks = (s->context + BLOCK - 1) / BLOCK;
+    och_dtype cache = s->dtype == OCH_DTYPE_NONE ? OCH_DTYPE_F16 : s->dtype,
+              weight = s->dtype == OCH_DTYPE_NONE ? OCH_DTYPE_Q8_0 : s->dtype;
     memset(c, 0, sizeof *c);
     c->op = op;
     for (int i = 0; i < OCH_OP_MAX_IN; i++) c->in[i].dtype = OCH_DTYPE_NONE;
@@ -117,8 +122,8 @@ typedef struct counts {
     int n_launches;
 } counts;
 
-static const char *const classes[] = {"valu", "valu_dual", "packed", "dot", "f64", "trans", "matrix", "salu", "smem", "load", "store",
-                                      "atomic", "scratch", "lds", "branch", "barrier"};
+static const char *const classes[] = {"valu", "valu_dual", "packed", "dot",    "f64",     "trans", "matrix", "salu",
+                                      "smem", "load",      "store",  "atomic", "scratch", "lds",   "branch", "barrier"};
 
 static uint64_t number(const och_json *j, const char *path) {
     uint64_t v = 0;
@@ -140,8 +145,10 @@ static och_status add_line(counts *n, const char *line, size_t size, double weig
     n->requested += number(&j, "requested_bytes_read") + number(&j, "requested_bytes_written");
     n->n_launches++;
     och_strbuf_printf(text, "%s\n", kernel);
-    och_strbuf_printf(text, "  DRAM bytes        %14" PRIu64 " read, %" PRIu64 " written; workgroups missed %" PRIu64 ", asked for %" PRIu64 "\n", read,
-                      written, number(&j, "workgroup_miss_bytes"), number(&j, "requested_bytes_read"));
+    och_strbuf_printf(text,
+                      "  DRAM bytes        %14" PRIu64 " read, %" PRIu64 " written; workgroups missed %" PRIu64
+                      ", asked for %" PRIu64 "\n",
+                      read, written, number(&j, "workgroup_miss_bytes"), number(&j, "requested_bytes_read"));
     och_strbuf_puts(text, "  instructions     ");
     for (size_t i = 0; i < OCH_COUNT(classes); i++) {
         char path[48];
@@ -151,30 +158,32 @@ static och_status add_line(counts *n, const char *line, size_t size, double weig
         all += v;
     }
     och_strbuf_printf(text, "\n  a weight          %14.4f instructions of a wave\n", weights > 0 ? (double)all / weights : 0.0);
-    och_strbuf_printf(text, "  bytes in flight   %14" PRIu64 " a multiprocessor (%" PRIu64 " loads, %" PRIu64 " bytes a wave before its first wait)\n",
-                      number(&j, "bytes_in_flight_multiprocessor"), number(&j, "loads_in_flight_wave"), number(&j, "bytes_in_flight_wave"));
-    och_strbuf_printf(text, "  registers         %14" PRIu64 " and %" PRIu64 " accumulators; spills %" PRIu64 " bytes a lane; LDS %" PRIu64
-                      " bytes, %" PRIu64 " conflict cycles\n", number(&j, "vgprs"), number(&j, "agprs"), number(&j, "scratch_lane_bytes"),
+    och_strbuf_printf(text,
+                      "  bytes in flight   %14" PRIu64 " a multiprocessor (%" PRIu64 " loads, %" PRIu64
+                      " bytes a wave before its first wait)\n",
+                      number(&j, "bytes_in_flight_multiprocessor"), number(&j, "loads_in_flight_wave"),
+                      number(&j, "bytes_in_flight_wave"));
+    och_strbuf_printf(text,
+                      "  registers         %14" PRIu64 " and %" PRIu64 " accumulators; spills %" PRIu64
+                      " bytes a lane; LDS %" PRIu64 " bytes, %" PRIu64 " conflict cycles\n",
+                      number(&j, "vgprs"), number(&j, "agprs"), number(&j, "scratch_lane_bytes"),
                       number(&j, "lds_bytes"), number(&j, "lds_conflict_cycles"));
-    och_strbuf_printf(text, "  occupancy         %14" PRIu64 " waves a SIMD, %" PRIu64 " workgroups a multiprocessor\n", number(&j, "waves_simd"),
-                      number(&j, "groups_multiprocessor"));
+    och_strbuf_printf(text, "  occupancy         %14" PRIu64 " waves a SIMD, %" PRIu64 " workgroups a multiprocessor\n",
+                      number(&j, "waves_simd"), number(&j, "groups_multiprocessor"));
     och_json_deinit(&j);
     return st;
 }
 
 static och_status read_counts(const char *path, double weights, counts *n, och_strbuf *text, och_err *err) {
-    char *line = NULL;
-    size_t capacity = 0;
-    ssize_t len;
+    char line[8192]; /* many times what the simulator prints */
     FILE *f = fopen(path, "r");
     if (!f) return och_err_set_native(err, OCH_IO, errno, "%s: %s", path, strerror(errno));
     och_status st = OCH_OK;
-    while (st == OCH_OK && (len = getline(&line, &capacity, f)) > 0) {
-        while (len && line[len - 1] == '\n') len--;
-        st = add_line(n, line, (size_t)len, weights, text, err);
-        och_strbuf_printf(&n->lines, "%s%.*s", n->n_launches > 1 ? ",\n" : "", (int)len, line);
+    while (st == OCH_OK && fgets(line, sizeof line, f)) {
+        line[strcspn(line, "\n")] = 0;
+        st = add_line(n, line, strlen(line), weights, text, err);
+        och_strbuf_printf(&n->lines, "%s%s", n->n_launches > 1 ? ",\n" : "", line);
     }
-    free(line); /* getline's own */
     fclose(f);
     if (st == OCH_OK && !n->n_launches) st = och_err_set(err, OCH_DEVICE, "the simulator counted no launch");
     return st;
@@ -200,19 +209,26 @@ static och_status count(och_queue *q, const och_op_call *c, const och_trial_opti
 
 /* ---- report ---- */
 
-static void print_json(och_strbuf *b, const och_device *d, const och_op_call *c, const shape *s, const och_trial *t, const counts *n) {
+static void print_json(och_strbuf *b, const och_device *d, const och_op_call *c, const shape *s, const och_trial *t,
+                       const counts *n) {
     bool sim = n->n_launches > 0, right = t->nmse <= t->bound;
-    och_strbuf_printf(b, "{\"op\": \"%s\", \"device\": \"%s\", \"arch\": \"%s\", \"evidence\": \"%s\", \"dtype\": \"%s\", \"rows\": %d, \"k\": %d, \"m\": %d, "
-                         "\"context\": %d, \"provider\": \"%s\", \"kernels\": ", och_op_name(c->op), d->info.label, d->info.arch,
-                      sim ? "simulated" : "run", och_dtype_name(s->dtype), s->rows, s->k, s->m, s->context, t->provider->name);
+    och_strbuf_printf(b,
+                      "{\"op\": \"%s\", \"device\": \"%s\", \"arch\": \"%s\", \"evidence\": \"%s\", \"dtype\": \"%s\", "
+                      "\"rows\": %d, \"k\": %d, \"m\": %d, "
+                      "\"context\": %d, \"provider\": \"%s\", \"kernels\": ",
+                      och_op_name(c->op), d->info.label, d->info.arch, sim ? "simulated" : "run",
+                      och_dtype_name(s->dtype), s->rows, s->k, s->m, s->context, t->provider->name);
     och_strbuf_json(b, t->kernels, strlen(t->kernels));
     och_strbuf_printf(b, ", \"right\": %s, \"bound\": %.3g, \"nmse\": ", right ? "true" : "false", t->bound);
     if (isfinite(t->nmse)) och_strbuf_printf(b, "%.4g", t->nmse);
     else och_strbuf_puts(b, "null");
     och_strbuf_printf(b, ", \"floor_bytes\": %" PRIu64 ", \"flops\": %" PRIu64, t->floor_bytes, t->flops);
     if (sim)
-        och_strbuf_printf(b, ", \"dram_bytes\": %" PRIu64 ", \"dram_over_floor\": %.5f, \"workgroup_miss_bytes\": %" PRIu64 ", \"launches\": [\n%s]}\n",
-                          n->dram_read + n->dram_written, (double)(n->dram_read + n->dram_written) / (double)t->floor_bytes, n->misses,
+        och_strbuf_printf(b,
+                          ", \"dram_bytes\": %" PRIu64 ", \"dram_over_floor\": %.5f, \"workgroup_miss_bytes\": %" PRIu64
+                          ", \"launches\": [\n%s]}\n",
+                          n->dram_read + n->dram_written,
+                          (double)(n->dram_read + n->dram_written) / (double)t->floor_bytes, n->misses,
                           och_strbuf_str(&n->lines));
     else if (t->seconds > 0)
         och_strbuf_printf(b, ", \"seconds\": %.6g, \"bytes_per_second\": %.4g, \"flops_per_second\": %.4g}\n", t->seconds,
@@ -220,7 +236,8 @@ static void print_json(och_strbuf *b, const och_device *d, const och_op_call *c,
     else och_strbuf_puts(b, "}\n");
 }
 
-static void print_text(och_strbuf *b, const och_device *d, const och_op_call *c, const och_trial *t, const counts *n, const och_strbuf *launches) {
+static void print_text(och_strbuf *b, const och_device *d, const och_op_call *c, const och_trial *t, const counts *n,
+                       const och_strbuf *launches) {
     bool right = t->nmse <= t->bound;
     och_strbuf_printf(b, "%s on %s (%s), provider %s%s%s\n", och_op_name(c->op), d->info.label, d->info.arch, t->provider->name,
                       t->kernels[0] ? ": " : "", t->kernels);
@@ -232,8 +249,8 @@ static void print_text(och_strbuf *b, const och_device *d, const och_op_call *c,
                           n->dram_read + n->dram_written, (double)(n->dram_read + n->dram_written) / (double)t->floor_bytes,
                           (double)n->misses / (double)t->floor_bytes);
     } else if (t->seconds > 0)
-        och_strbuf_printf(b, "%.6f s a run, %.2f GB/s of the floor, %.2f GFLOP/s\n", t->seconds, (double)t->floor_bytes / t->seconds * 1e-9,
-                          (double)t->flops / t->seconds * 1e-9);
+        och_strbuf_printf(b, "%.6f s a run, %.2f GB/s of the floor, %.2f GFLOP/s\n", t->seconds,
+                          (double)t->floor_bytes / t->seconds * 1e-9, (double)t->flops / t->seconds * 1e-9);
 }
 
 static bool op_from_name(const char *name, och_op_id *out_op) {
@@ -254,7 +271,14 @@ static int no_such_op(const char *name) {
 
 int och_cmd_bench_op(int argc, char **argv) {
     const char *args[1], *device = NULL, *provider = NULL, *dtype = NULL, *variant = "default";
-    shape s = {.rows = 1, .k = 4096, .m = 4096, .context = 4096, .heads = 32, .kv_heads = 8, .head_dim = 128, .dtype = OCH_DTYPE_NONE};
+    shape s = {.rows = 1,
+               .k = 4096,
+               .m = 4096,
+               .context = 4096,
+               .heads = 32,
+               .kv_heads = 8,
+               .head_dim = 128,
+               .dtype = OCH_DTYPE_NONE};
     int32_t runs = 20, threads = 0;
     bool json = false;
     const och_opt opts[] = {
@@ -296,12 +320,17 @@ int och_cmd_bench_op(int argc, char **argv) {
     rc = OCH_EXIT_FAILURE;
     make_call(&s, op, &call);
     och_trial_options o = {.batch_invariant = invariant, .seed = 1};
-    double weights = op == OCH_OP_LINEAR ? (double)s.m * s.k : op == OCH_OP_ATTENTION ? 2.0 * s.context * s.kv_heads * s.head_dim : (double)s.rows * s.k;
+    double weights = op == OCH_OP_LINEAR      ? (double)s.m * s.k
+                     : op == OCH_OP_ATTENTION ? 2.0 * s.context * s.kv_heads * s.head_dim
+                                              : (double)s.rows * s.k;
     och_status st = och_op_check(&call, &err);
     if (st == OCH_OK) st = och_device_open(device ? device : "auto", &dev, &d, &err);
     if (st == OCH_OK) st = d->vtable->queue_create(d, &q, &err);
-    if (st == OCH_OK) st = och_op_select_packer(d, &call, provider ? provider : och_env_get(OCH_ENV_OCHRE_OP_ONLY), &o.provider, &err);
-    if (st == OCH_OK && d->info.kind == OCH_DEV_SIMULATED && o.provider->has_kernels) st = count(q, &call, &o, weights, &t, &n, &launches, &err);
+    if (st == OCH_OK)
+        st =
+            och_op_select_packer(d, &call, provider ? provider : och_env_get(OCH_ENV_OCHRE_OP_ONLY), &o.provider, &err);
+    if (st == OCH_OK && d->info.kind == OCH_DEV_SIMULATED && o.provider->has_kernels)
+        st = count(q, &call, &o, weights, &t, &n, &launches, &err);
     else if (st == OCH_OK) {
         if (d->info.kind != OCH_DEV_SIMULATED) o.n_runs = runs;
         st = och_trial_run(q, &call, &o, &t, &err);

@@ -10,15 +10,16 @@
 #include <stdio.h>
 #include <string.h>
 
-static const och_usage usage = {
-    "fit", "MODEL [options]\n       ochre fit --synthetic SHAPE --format F [options]",
-    "Tells whether a model fits a device: its weights as the device holds them, the state of the sequences, the workspace of a\n"
-    "step, against the memory that is free and that there is, and the longest context that fits. The sums are those of a real\n"
-    "session; only the header of the file is read.\n"
-    "exit status: 0 it fits; 1 it does not, or it could not be told\n",
-    "  ochre fit smollm2-135m --device sim:gfx1103 --context 2048\n"
-    "  ochre fit model.gguf --device hip:0 --context 32768 --sequences 4 --json\n"
-    "  ochre fit --synthetic llama-8b --format Q4_K --device sim:gfx1151\n"};
+static const och_usage usage = {"fit", "MODEL [options]\n       ochre fit --synthetic SHAPE --format F [options]",
+                                "Tells whether a model fits a device: its weights as the device holds them, the state "
+                                "of the sequences, the workspace of a\n"
+                                "step, against the memory that is free and that there is, and the longest context that "
+                                "fits. The sums are those of a real\n"
+                                "session; only the header of the file is read.\n"
+                                "exit status: 0 it fits; 1 it does not, or it could not be told\n",
+                                "  ochre fit smollm2-135m --device sim:gfx1103 --context 2048\n"
+                                "  ochre fit model.gguf --device hip:0 --context 32768 --sequences 4 --json\n"
+                                "  ochre fit --synthetic llama-8b --format Q4_K --device sim:gfx1151\n"};
 
 static void part(och_strbuf *b, const char *name, const char *about, uint64_t bytes) {
     och_strbuf_printf(b, "  %-9s %-44s %15" PRIu64 " bytes %9.1f MiB\n", name, about, bytes, (double)bytes / 1048576.0);
@@ -46,10 +47,12 @@ static void print_text(och_strbuf *b, const och_model *m, const och_fit *f) {
     if (f->total_bytes <= f->free_bytes)
         och_strbuf_printf(b, "it fits, with %.1f MiB to spare", (double)(f->free_bytes - f->total_bytes) / 1048576.0);
     else if (f->total_bytes <= f->limit_bytes)
-        och_strbuf_printf(b, "it does not fit now: %.1f MiB too much, though the device could hold it if others gave memory back",
-                          (double)(f->total_bytes - f->free_bytes) / 1048576.0);
+        och_strbuf_printf(
+            b, "it does not fit now: %.1f MiB too much, though the device could hold it if others gave memory back",
+            (double)(f->total_bytes - f->free_bytes) / 1048576.0);
     else
-        och_strbuf_printf(b, "it does not fit: %.1f MiB more than the device holds", (double)(f->total_bytes - f->limit_bytes) / 1048576.0);
+        och_strbuf_printf(b, "it does not fit: %.1f MiB more than the device holds",
+                          (double)(f->total_bytes - f->limit_bytes) / 1048576.0);
     if (!f->greatest_context) och_strbuf_puts(b, "; no context is short enough\n");
     else
         och_strbuf_printf(b, "; the longest context that fits is %d tokens%s\n", f->greatest_context,
@@ -59,22 +62,29 @@ static void print_text(och_strbuf *b, const och_model *m, const och_fit *f) {
 static void print_json(och_strbuf *b, const och_model *m, const och_fit *f) {
     och_strbuf_puts(b, "{\"model\": ");
     och_strbuf_json(b, m->path, strlen(m->path));
-    och_strbuf_printf(b, ", \"device\": \"%s\", \"arch\": \"%s\", \"context\": %d, \"sequences\": %d, \"kv_type\": \"%s\"", m->device->info.label,
-                      m->device->info.arch, f->max_context, f->max_sequences, och_dtype_name(f->kv_dtype));
-    och_strbuf_printf(b, ", \"weight_bytes\": %" PRIu64 ", \"paged_state_bytes\": %" PRIu64 ", \"ring_state_bytes\": %" PRIu64
-                      ", \"arena_bytes\": %" PRIu64 ", \"scratch_bytes\": %" PRIu64 ", \"logits_bytes\": %" PRIu64 ", \"inputs_bytes\": %" PRIu64
-                      ", \"total_bytes\": %" PRIu64 ", \"free_bytes\": %" PRIu64 ", \"limit_bytes\": %" PRIu64, f->weight_bytes,
-                      f->paged_bytes, f->ring_bytes, f->arena_bytes, f->scratch_bytes, f->logits_bytes, f->inputs_bytes, f->total_bytes,
-                      f->free_bytes, f->limit_bytes);
-    och_strbuf_printf(b, ", \"fits\": %s, \"spare_bytes\": %" PRId64 ", \"greatest_context\": %d, \"model_context\": %d, \"tensors\": [",
-                      f->total_bytes <= f->free_bytes ? "true" : "false", (int64_t)(f->free_bytes - f->total_bytes), f->greatest_context,
-                      m->config.context_length);
+    och_strbuf_printf(
+        b, ", \"device\": \"%s\", \"arch\": \"%s\", \"context\": %d, \"sequences\": %d, \"kv_type\": \"%s\"",
+        m->device->info.label, m->device->info.arch, f->max_context, f->max_sequences, och_dtype_name(f->kv_dtype));
+    och_strbuf_printf(b,
+                      ", \"weight_bytes\": %" PRIu64 ", \"paged_state_bytes\": %" PRIu64
+                      ", \"ring_state_bytes\": %" PRIu64 ", \"arena_bytes\": %" PRIu64 ", \"scratch_bytes\": %" PRIu64
+                      ", \"logits_bytes\": %" PRIu64 ", \"inputs_bytes\": %" PRIu64 ", \"total_bytes\": %" PRIu64
+                      ", \"free_bytes\": %" PRIu64 ", \"limit_bytes\": %" PRIu64,
+                      f->weight_bytes, f->paged_bytes, f->ring_bytes, f->arena_bytes, f->scratch_bytes, f->logits_bytes,
+                      f->inputs_bytes, f->total_bytes, f->free_bytes, f->limit_bytes);
+    och_strbuf_printf(b,
+                      ", \"fits\": %s, \"spare_bytes\": %" PRId64
+                      ", \"greatest_context\": %d, \"model_context\": %d, \"tensors\": [",
+                      f->total_bytes <= f->free_bytes ? "true" : "false", (int64_t)(f->free_bytes - f->total_bytes),
+                      f->greatest_context, m->config.context_length);
     for (int i = 0; i < m->n_weights; i++) {
         const och_weight *w = &m->weights[i];
         och_strbuf_puts(b, i ? ", {\"name\": " : "{\"name\": ");
         och_strbuf_json(b, w->name, strlen(w->name));
-        och_strbuf_printf(b, ", \"role\": \"%s\", \"layer\": %d, \"type\": \"%s\", \"file_bytes\": %" PRIu64 ", \"bytes\": %" PRIu64 "}",
-                          och_role_name(w->role), w->layer, och_dtype_name(w->file_dtype), w->file_bytes, w->held_bytes);
+        och_strbuf_printf(
+            b,
+            ", \"role\": \"%s\", \"layer\": %d, \"type\": \"%s\", \"file_bytes\": %" PRIu64 ", \"bytes\": %" PRIu64 "}",
+            och_role_name(w->role), w->layer, och_dtype_name(w->file_dtype), w->file_bytes, w->held_bytes);
     }
     och_strbuf_puts(b, "]}\n");
 }
@@ -85,7 +95,8 @@ static och_status open_model(const char *model, const char *shape, const char *f
     och_model_options o = {.only = provider ? provider : och_env_get(OCH_ENV_OCHRE_OP_ONLY), .measure = true};
     if (shape) {
         och_dtype t = och_dtype_from_name(format);
-        if (t == OCH_DTYPE_NONE) return och_err_set(err, OCH_INVALID, "--format: expected a weight format, found \"%.40s\"", format);
+        if (t == OCH_DTYPE_NONE)
+            return och_err_set(err, OCH_INVALID, "--format: expected a weight format, found \"%.40s\"", format);
         return och_model_open_synthetic(shape, t, d, &o, out_m, err);
     }
     och_strbuf path = {0};
@@ -101,7 +112,8 @@ int och_cmd_fit(int argc, char **argv) {
     bool json = false;
     const och_opt opts[] = {
         {"device", 'd', OCH_OPT_STR, &device, 0, 0, "D", "see `ochre devices` (default: auto)", NULL},
-        {"context", 0, OCH_OPT_I32, &context, 1, 1 << 30, "N", "tokens a sequence may hold (default: the model's, at most 4096)", NULL},
+        {"context", 0, OCH_OPT_I32, &context, 1, 1 << 30, "N",
+         "tokens a sequence may hold (default: the model's, at most 4096)", NULL},
         {"sequences", 0, OCH_OPT_I32, &sequences, 1, 4096, "N", "sequences at once (default: 1)", NULL},
         {"step-tokens", 0, OCH_OPT_I32, &step_tokens, 1, 1 << 20, "N", "most tokens of a step (default: 512)", NULL},
         {"kv-type", 0, OCH_OPT_STR, &kv, 0, 0, "TYPE", "type of the state: auto, f32, f16, bf16", NULL},
@@ -112,7 +124,8 @@ int och_cmd_fit(int argc, char **argv) {
     };
     int n_args, rc = och_opts_parse(&usage, opts, OCH_COUNT(opts), argc, argv, args, 1, &n_args);
     if (rc >= 0) return rc;
-    if ((n_args < 1) == !shape) return och_main_usage("fit", shape ? "both a model and --synthetic: expected one" : "which model?");
+    if ((n_args < 1) == !shape)
+        return och_main_usage("fit", shape ? "both a model and --synthetic: expected one" : "which model?");
     static const och_dtype kv_types[] = {OCH_DTYPE_NONE, OCH_DTYPE_F32, OCH_DTYPE_F16, OCH_DTYPE_BF16};
     ochre_kv_type kv_type;
     if (och_main_kv_type(kv, &kv_type) != OCH_EXIT_OK)

@@ -19,8 +19,10 @@
 
 static const och_usage usage = {
     "selftest", "--device D [-o report.json] [options]",
-    "Makes the evidence that a device works: probes of its attributes and memory, every op and weight format against the\n"
-    "reference, 16 greedy tokens of a model against the same model on the reference, and, on real devices, a speed. The report\n"
+    "Makes the evidence that a device works: probes of its attributes and memory, every op and weight format against "
+    "the\n"
+    "reference, 16 greedy tokens of a model against the same model on the reference, and, on real devices, a speed. "
+    "The report\n"
     "says what it is: \"simulated\" from the simulator, \"run\" from real hardware, with machine, runtime and date.\n"
     "tools/platform-matrix makes the table of docs/platforms.md from such reports.\n"
     "exit status: 0 all passed; 1 not, or it could not be tried\n",
@@ -116,7 +118,8 @@ static void probe_row(selftest *s, const char *name, bool ok, const char *note, 
 }
 
 /* Bytes go to the device, over to another place on it, and come back. */
-static och_status probe_copies(selftest *s, och_buf *a, och_buf *b, unsigned char *host, uint64_t n, bool *out_ok, och_err *err) {
+static och_status probe_copies(selftest *s, och_buf *a, och_buf *b, unsigned char *host, uint64_t n, bool *out_ok,
+                               och_err *err) {
     const och_device_vtable *v = s->device->vtable;
     *out_ok = false;
     for (uint64_t i = 0; i < n; i++) host[i] = (unsigned char)(i * 131 + (i >> 8));
@@ -147,8 +150,10 @@ static void probes(selftest *s) {
     uint64_t free_bytes = 0, limit = 0;
     progress(s, "attributes and memory");
     och_strbuf_puts(&s->json, ",\n\"attributes\": [");
-    ok = v->memory(s->device, &free_bytes, &limit, &err) == OCH_OK && free_bytes <= limit && limit <= d->memory_bytes && free_bytes > 0;
-    snprintf(note, sizeof note, "free %" PRIu64 ", usable %" PRIu64 ", in all %" PRIu64 " bytes", free_bytes, limit, d->memory_bytes);
+    ok = v->memory(s->device, &free_bytes, &limit, &err) == OCH_OK && free_bytes <= limit && limit <= d->memory_bytes &&
+         free_bytes > 0;
+    snprintf(note, sizeof note, "free %" PRIu64 ", usable %" PRIu64 ", in all %" PRIu64 " bytes", free_bytes, limit,
+             d->memory_bytes);
     probe_row(s, "memory sizes", ok, note, &first);
     bool cpu = d->kind == OCH_DEV_CPU;
     och_target_id id;
@@ -156,8 +161,8 @@ static void probes(selftest *s) {
     probe_row(s, "target", known, d->arch, &first);
     if (!cpu) {
         bool waves = known && (d->wave_size == 32 || d->wave_size == 64) && d->lds_bytes >= 32768 && d->max_group >= 256;
-        snprintf(note, sizeof note, "waves of %d, %" PRIu32 " bytes of LDS, %" PRIu32 " work-items a workgroup", d->wave_size, d->lds_bytes,
-                 d->max_group);
+        snprintf(note, sizeof note, "waves of %d, %" PRIu32 " bytes of LDS, %" PRIu32 " work-items a workgroup",
+                 d->wave_size, d->lds_bytes, d->max_group);
         probe_row(s, "limits", waves, note, &first);
     }
     unsigned char *host = och_malloc(n);
@@ -166,8 +171,8 @@ static void probes(selftest *s) {
     if (st == OCH_OK) st = och_buf_alloc(s->device, n, OCH_MEM_DEVICE, &a, &err);
     if (st == OCH_OK) st = och_buf_alloc(s->device, n, OCH_MEM_DEVICE, &b, &err);
     if (st == OCH_OK) st = probe_copies(s, &a, &b, host, n, &ok, &err);
-    probe_row(s, "copies and fill", st == OCH_OK && ok, st == OCH_OK ? (ok ? "1 MiB there, across and back" : "other bytes came back") : err.message,
-              &first);
+    probe_row(s, "copies and fill", st == OCH_OK && ok,
+              st == OCH_OK ? (ok ? "1 MiB there, across and back" : "other bytes came back") : err.message, &first);
     och_err_clear(&err);
     if (st == OCH_OK) st = och_buf_alloc(s->device, n, OCH_MEM_PINNED, &pinned, &err);
     probe_row(s, "pinned memory", st == OCH_OK && pinned.host, st == OCH_OK ? "the host may use it" : err.message, &first);
@@ -179,7 +184,8 @@ static void probes(selftest *s) {
         const unsigned char *p = b.host;
         ok = st == OCH_OK && p && p[0] == 0x37 && p[n / 2] == 0x37 && p[n - 1] == 0x37;
     } else ok = st == OCH_OK && !unified && !a.host;
-    probe_row(s, "unified memory", ok, unified ? "host and device use one address" : "the host may not use the device's memory", &first);
+    probe_row(s, "unified memory", ok,
+              unified ? "host and device use one address" : "the host may not use the device's memory", &first);
     och_event *e = NULL;
     bool done = false;
     och_err_clear(&err);
@@ -235,8 +241,8 @@ static void conformance(selftest *s) {
         }
         och_strbuf_puts(&s->json, "}");
         if (!ok && st == OCH_OK)
-            och_strbuf_printf(&s->text, "  FAILED: %s: normalised mean square error %.2e, expected at most %.1e (%s)\n", name, t.nmse, t.bound,
-                              t.kernels[0] ? t.kernels : t.provider->name);
+            och_strbuf_printf(&s->text, "  FAILED: %s: normalised mean square error %.2e, expected at most %.1e (%s)\n",
+                              name, t.nmse, t.bound, t.kernels[0] ? t.kernels : t.provider->name);
         else if (!ok) och_strbuf_printf(&s->text, "  FAILED: %s: %s\n", name, err.message);
         if (st == OCH_OK && t.bound > 0.0 && t.nmse / t.bound >= worst) {
             worst = t.nmse / t.bound;
@@ -248,8 +254,8 @@ static void conformance(selftest *s) {
     och_strbuf_puts(&s->json, ", \"share_of_bound\": ");
     put_number(&s->json, worst);
     och_strbuf_printf(&s->json, ", \"seconds\": %.2f}", och_now_seconds() - begin);
-    och_strbuf_printf(&s->text, "  ops          %d of %d cases; nearest to its bound: %s, %.2f of it%s\n", passed, n, worst_name, worst,
-                      n_reference ? "; some ran on the reference tier" : "");
+    och_strbuf_printf(&s->text, "  ops          %d of %d cases; nearest to its bound: %s, %.2f of it%s\n", passed, n,
+                      worst_name, worst, n_reference ? "; some ran on the reference tier" : "");
 }
 
 /* ---- a model ---- */
@@ -291,8 +297,8 @@ static ochre_status session_of(ochre_model *m, bool reference, int context, ochr
     return ochre_session_create(m, &o, out_s, e);
 }
 
-static och_status compare_models(ochre_model *model, ochre_model *reference, const int32_t *ids, int n_ids, och_verify_result *out_r,
-                                 och_err *err) {
+static och_status compare_models(ochre_model *model, ochre_model *reference, const int32_t *ids, int n_ids,
+                                 och_verify_result *out_r, och_err *err) {
     ochre_session *s[2] = {NULL, NULL};
     ochre_error e = {0};
     och_golden_prompt g = {0};
@@ -317,8 +323,10 @@ static void bench(selftest *s, ochre_model *model) {
     int32_t sequence = 0, token = 1;
     och_strbuf_puts(&s->json, ",\n\"bench\": ");
     if (s->simulated || !model) {
-        och_strbuf_printf(&s->json, "{\"speed\": null, \"note\": \"%s\"}", s->simulated ? "simulated: no speed" : "there was no model");
-        och_strbuf_printf(&s->text, "  bench        none: %s\n", s->simulated ? "a simulator has no speed" : "there was no model");
+        och_strbuf_printf(&s->json, "{\"speed\": null, \"note\": \"%s\"}",
+                          s->simulated ? "simulated: no speed" : "there was no model");
+        och_strbuf_printf(&s->text, "  bench        none: %s\n",
+                          s->simulated ? "a simulator has no speed" : "there was no model");
         return;
     }
     progress(s, "bench");
@@ -343,10 +351,13 @@ static void bench(selftest *s, ochre_model *model) {
         return;
     }
     double speed = BENCH_TOKENS / seconds, bytes = (double)och_api_model(model)->weight_bytes * speed;
-    och_strbuf_printf(&s->json, "{\"speed\": {\"decode_tokens_per_second\": %.2f, \"weight_bytes_per_second\": %.4g}, \"note\": \"one run of %d "
-                                "tokens\"}", speed, bytes, BENCH_TOKENS);
-    och_strbuf_printf(&s->text, "  bench        decode %.1f tokens/s, %.1f GB/s of weights (one run of %d tokens)\n", speed, bytes * 1e-9,
-                      BENCH_TOKENS);
+    och_strbuf_printf(&s->json,
+                      "{\"speed\": {\"decode_tokens_per_second\": %.2f, \"weight_bytes_per_second\": %.4g}, \"note\": "
+                      "\"one run of %d "
+                      "tokens\"}",
+                      speed, bytes, BENCH_TOKENS);
+    och_strbuf_printf(&s->text, "  bench        decode %.1f tokens/s, %.1f GB/s of weights (one run of %d tokens)\n",
+                      speed, bytes * 1e-9, BENCH_TOKENS);
 }
 
 static void model_part(selftest *s, const char *path, const char *name) {
@@ -361,7 +372,8 @@ static void model_part(selftest *s, const char *path, const char *name) {
     och_strbuf_puts(&s->json, ",\n\"model\": {");
     put_string(&s->json, "name", name);
     och_status st = open_pair(s, path, &model, &reference, &err);
-    if (st == OCH_OK && path && ochre_tokenize(model, prompt, strlen(prompt), OCHRE_ADD_SPECIAL, ids, OCH_COUNT(ids), &n_ids, &e) != OCHRE_OK)
+    if (st == OCH_OK && path &&
+        ochre_tokenize(model, prompt, strlen(prompt), OCHRE_ADD_SPECIAL, ids, OCH_COUNT(ids), &n_ids, &e) != OCHRE_OK)
         st = och_err_set(&err, (och_status)e.status, "%s", e.message);
     if (st == OCH_OK) st = compare_models(model, reference, ids, (int)n_ids, &r, &err);
     const char *bad = err.message;
@@ -369,7 +381,8 @@ static void model_part(selftest *s, const char *path, const char *name) {
         och_verify_total total = {0};
         och_verify_total_add(&total, &r);
         bad = och_verify_judge(&total, och_verify_bounds_for(false, coarsest_of(och_api_model(model))));
-        och_strbuf_printf(&s->json, ", \"tokens\": %d, \"equal\": %d, \"near_ties\": %d, \"mean_kl\": ", r.n_tokens, r.n_equal, r.n_near_ties);
+        och_strbuf_printf(&s->json, ", \"tokens\": %d, \"equal\": %d, \"near_ties\": %d, \"mean_kl\": ", r.n_tokens,
+                          r.n_equal, r.n_near_ties);
         put_number(&s->json, r.mean_kl);
         och_strbuf_puts(&s->json, ", \"worst_delta\": ");
         put_number(&s->json, r.worst_delta);
@@ -385,7 +398,9 @@ static void model_part(selftest *s, const char *path, const char *name) {
     och_strbuf_puts(&s->json, "}");
     if (bad) och_strbuf_printf(&s->text, "  FAILED: model %s: %s\n", name, bad);
     else
-        och_strbuf_printf(&s->text, "  model        %s: %d of %d greedy tokens equal, %d near ties; worst |delta logit| %.3g of %.3g, mean KL %.2g\n",
+        och_strbuf_printf(&s->text,
+                          "  model        %s: %d of %d greedy tokens equal, %d near ties; worst |delta logit| %.3g of "
+                          "%.3g, mean KL %.2g\n",
                           name, r.n_equal, r.n_tokens, r.n_near_ties, r.worst_delta, r.max_abs, r.mean_kl);
     bench(s, bad ? NULL : model);
     ochre_model_close(model);
@@ -415,7 +430,8 @@ int och_cmd_selftest(int argc, char **argv) {
     och_strbuf path = {0};
     och_main_catch_interrupt();
     och_main_interrupt_exits(true);
-    if ((model && och_model_path(model, &path, &err) != OCH_OK) || och_device_open(device ? device : "auto", NULL, &s.device, &err) != OCH_OK ||
+    if ((model && och_model_path(model, &path, &err) != OCH_OK) ||
+        och_device_open(device ? device : "auto", NULL, &s.device, &err) != OCH_OK ||
         s.device->vtable->queue_create(s.device, &s.queue, &err) != OCH_OK) {
         rc = och_main_fail(&err);
         goto done;
