@@ -238,6 +238,13 @@ och_kl_ir *och_kl_carry(och_kl_spec *s, och_kl_pos pos, const char *name, och_kl
     return och_kl_use(s->code, pos, v);
 }
 
+bool och_kl_may_store_lds(och_kl_spec *s, och_kl_pos pos) {
+    if (!s->one_slot) return true;
+    och_kl_error(s->diag, pos, "this writes LDS before `do`, which reads it: the pipeline has one slot");
+    och_kl_note(s->diag, pos, "depth 2 or more would be right, or a store outside of loops whose turns are not known");
+    return false;
+}
+
 void och_kl_emit_store(och_kl_spec *s, och_kl_pos pos, const och_kl_mem *m, och_kl_ir *value) {
     och_kl_mem mem = *m;
     och_kl_list *to = s->list;
@@ -258,6 +265,7 @@ bool och_kl_store_place(och_kl_spec *s, och_kl_pos pos, och_kl_place *p, och_kl_
         och_kl_note(s->diag, p->buf->ast->pos, "`out` or `inout` would be");
         return false;
     }
+    if (!p->buf && !s->deferred && !och_kl_may_store_lds(s, pos)) return false;
     och_kl_val w;
     if (!och_kl_to_stored(s, pos, v, p->mem.elem, p->mem.lanes, &w)) return false;
     if (p->buf) p->buf->written = true;
@@ -467,6 +475,7 @@ bool och_kl_atomic(och_kl_spec *s, const och_kl_expr *e, const char *name, bool 
     if (p.buf && f != OCH_KL_F_ATOMIC_LOAD && !p.buf->out)
         return och_kl_error(s->diag, e->args->pos, "%s is `in`: it is not written", p.buf->ast->name);
     if (p.buf && f == OCH_KL_F_ATOMIC_LOAD && !may_read(s, e->args->pos, p.buf)) return false;
+    if (!p.buf && f != OCH_KL_F_ATOMIC_LOAD && !och_kl_may_store_lds(s, e->pos)) return false;
     const och_kl_expr *arg = e->args->next;
     och_kl_ir *v[2];
     for (int i = 0; i < values; i++, arg = arg->next) {

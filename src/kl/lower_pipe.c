@@ -140,9 +140,11 @@ bool och_kl_stmt_pipeline(och_kl_spec *s, const och_kl_stmt *x) {
     if (ok) {
         s->stage_outer = &loop->body;
         s->deferred = &post->body;
+        s->one_slot = depth == 1;
         ok = part(s, &p, x->other, &pre->body, next, slot_wr);
         s->stage_outer = NULL;
         s->deferred = NULL;
+        s->one_slot = false;
         och_kl_insert_after(s->list, s->list->last, pre);
         och_kl_ins *work = och_kl_ins_new(c, s->list, OCH_KL_I_BLOCK, pos);
         och_kl_scratch_unknown(s);
@@ -213,14 +215,17 @@ static bool store_piece(och_kl_spec *s, const copy_state *c, och_kl_list *to, oc
     return true;
 }
 
-/* first + i as i64, and whether it is below the extent. */
+/* first + i as i64, and whether it is inside: compared as unsigned, since what comes before the first is outside too. */
 static och_kl_ir *position(och_kl_spec *s, och_kl_pos pos, och_kl_ir *first, och_kl_ir *i, och_kl_ir *extent,
                            och_kl_ir **out_inside) {
     och_kl_type i64 = scalar(OCH_KL_I64);
     och_kl_ir *at = och_kl_binary(s->code, pos, '+', och_kl_convert(s->code, pos, i64, first),
                                   och_kl_convert(s->code, pos, i64, i));
     at = och_kl_keep(s, pos, "at", at, OCH_KL_L_LANE);
-    *out_inside = at ? och_kl_binary(s->code, pos, '<', at, extent) : NULL;
+    och_kl_type u64 = scalar(OCH_KL_U64);
+    *out_inside = at ? och_kl_binary(s->code, pos, '<', och_kl_convert(s->code, pos, u64, at),
+                                     och_kl_convert(s->code, pos, u64, extent))
+                     : NULL;
     return at;
 }
 
@@ -396,6 +401,7 @@ bool och_kl_stmt_copy(och_kl_spec *s, const och_kl_stmt *x) {
     c.rows = t.lds->dims[t.lds->rank - 2];
     c.cols = t.lds->dims[t.lds->rank - 1];
     c.stores = s->deferred ? s->deferred : s->list;
+    if (!s->deferred && !och_kl_may_store_lds(s, x->pos)) return false;
     if (t.ir && !c.slot) return false;
     return (c.sub.buf->kind == OCH_KL_A_BUFFER ? copy_buffer(s, &c) : copy_weight(s, &c)) && !s->code->failed;
 }

@@ -181,7 +181,7 @@ bool och_kl_tile_method(och_kl_spec *s, const och_kl_expr *e, const och_kl_val *
         if (st == OCH_OK) *out = (och_kl_val){.kind = OCH_KL_V_ROWVEC, .rowvec = r, .level = OCH_KL_L_LANE};
     } else {
         och_kl_tile_lds p;
-        if (!matrix_of(s, e->args, &p)) return false;
+        if (!matrix_of(s, e->args, &p) || !och_kl_may_store_lds(s, e->pos)) return false;
         st = och_kl_tile_to_lds(s->code, s->list, e->pos, t, &p, &err);
     }
     return st == OCH_OK || failed(s, e->pos, st, &err);

@@ -176,6 +176,7 @@ typedef struct och_kl_spec {
     int scratch_turn;
     /* In a stage: stores to LDS are kept for after `do`, and what they need is declared outside of the conditions. */
     och_kl_list *deferred, *stage_outer;
+    bool one_slot; /* in the stage of a pipeline of depth 1: a store before `do` would be to what `do` reads */
     const struct och_kl_tile_at *tile_at; /* the element of which map or each is at */
     const struct och_kl_tile *tile;
 } och_kl_spec;
@@ -297,6 +298,8 @@ och_kl_ir *och_kl_row_offset(och_kl_spec *s, och_kl_pos pos, och_kl_buffer *b, o
 och_kl_ir *och_kl_carry(och_kl_spec *s, och_kl_pos pos, const char *name, och_kl_ir *x);
 /* Stores to LDS, or keeps the store for the end of the stage. */
 void och_kl_emit_store(och_kl_spec *s, och_kl_pos pos, const och_kl_mem *m, och_kl_ir *value);
+/* Whether LDS may be written here and now, not behind `do`; else the error is reported. */
+bool och_kl_may_store_lds(och_kl_spec *s, och_kl_pos pos);
 och_kl_lds *och_kl_lds_new(och_kl_spec *s, const char *name, och_kl_base elem, const uint32_t *dims, int rank,
                            bool pad);
 

@@ -154,8 +154,36 @@ ON_ALL(weights) {
     }
 }
 
+/* A copy whose part begins before the matrix, and one that ends behind it. */
+ON_ALL(edges) {
+    enum { N = 20, M = 29 };
+    static float x[N * K], y[32 * 64], z[32 * 64];
+    static uint8_t w[M * W_ROW];
+    static const int at[][2] = {{-5, -1}, {-40, 3}, {-1, 11}, {7, -2}, {15, 0}, {0, -3}};
+    fill_weights(w, M);
+    for (int i = 0; i < N * K; i++) x[i] = (float)(1 + i);
+    for (size_t t = 0; t < sizeof at / sizeof *at; t++) {
+        int r0 = at[t][0], c0 = at[t][1] * 32;
+        run("tiles.ok", "edges", "",
+            (actual[]){{.name = "x", .host = x, .dims = {N, K}},
+                       {.name = "w", .host = w, .dims = {M, K}, .row_bytes = W_ROW},
+                       {.name = "y", .host = y, .dims = {32, 64}},
+                       {.name = "z", .host = z, .dims = {32, 64}},
+                       {.name = "r", .integer = r0},
+                       {.name = "c", .integer = at[t][1]},
+                       {0}});
+        for (int i = 0; i < 32 * 64; i++) {
+            int r = r0 + i / 64, c = c0 + i % 64;
+            bool in = c >= 0 && c < K && r >= 0;
+            CLOSE("y", i, y[i], in && r < N ? x[r * K + c] : 0, 0);
+            CLOSE("z", i, z[i], in && r < M ? och_f16_to_f32(och_f32_to_f16(weight(w + r * W_ROW, c))) : 0, 0);
+        }
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(buffers), cmocka_unit_test(lds_arrays), cmocka_unit_test(formats), cmocka_unit_test(pipelines), cmocka_unit_test(weights)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(buffers), cmocka_unit_test(lds_arrays), cmocka_unit_test(formats),
+                                       cmocka_unit_test(pipelines), cmocka_unit_test(weights), cmocka_unit_test(edges)};
     const char *filter = getenv("KL_TEST");
     if (filter) cmocka_set_test_filter(filter);
     return cmocka_run_group_tests(tests, NULL, NULL);
