@@ -30,8 +30,6 @@ static const struct {
               {"isfinite", OCH_KL_F_ISFINITE, 1, TEST}};
 
 /* Functions whose arguments have fixed types; 0 ends. */
-#define U scalar_u32
-#define I scalar_i32
 enum { T_U32 = 1, T_I32, T_F32, T_F16X2, T_F32X4, T_I32X4, T_U32X4 };
 static const struct {
     const char *name;
@@ -46,8 +44,6 @@ static const struct {
              {"unpack4_i8", OCH_KL_F_UNPACK4_I8, T_I32X4, {T_U32}},
              {"unpack4_u8", OCH_KL_F_UNPACK4_U8, T_U32X4, {T_U32}},
              {"perm", OCH_KL_F_PERM, T_U32, {T_U32, T_U32, T_U32}}};
-#undef U
-#undef I
 
 static och_kl_type fixed_type(int t) {
     switch (t) {
@@ -175,6 +171,8 @@ static bool simple_call(och_kl_spec *s, const och_kl_expr *e, size_t m, och_kl_v
     if (!args_of(s, e, name, n, args, v)) return false;
     if (f == OCH_KL_F_MIN || f == OCH_KL_F_MAX) return min_max(s, e->pos, f == OCH_KL_F_MAX, v[0], v[1], name, out);
     if (f == OCH_KL_F_ABS && v[0].kind == OCH_KL_V_INT) {
+        if (v[0].integer == INT64_MIN)
+            return och_kl_error(s->diag, e->pos, "abs(%lld) does not fit 64 bits", (long long)v[0].integer);
         *out = och_kl_val_int(v[0].integer < 0 ? -v[0].integer : v[0].integer);
         return true;
     }
@@ -339,7 +337,10 @@ static bool sizes(och_kl_spec *s, const och_kl_expr *e, bool round_up, och_kl_va
             return och_kl_error(s->diag, e->pos, "%s(%lld, %lld): expected a number from 0 on and a divisor from 1 on",
                                 name, (long long)a, (long long)b);
         int64_t q = a / b + (a % b != 0);
-        *out = och_kl_val_int(round_up ? q * b : q);
+        if (round_up && __builtin_mul_overflow(q, b, &q))
+            return och_kl_error(s->diag, e->pos, "round_up(%lld, %lld) does not fit 64 bits", (long long)a,
+                                (long long)b);
+        *out = och_kl_val_int(q);
         return true;
     }
     v[1] = och_kl_keep_val(s, e->pos, "d", v[1]);

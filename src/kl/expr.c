@@ -416,6 +416,8 @@ static bool eval_unary(och_kl_spec *s, const och_kl_expr *e, och_kl_val *out) {
         return true;
     }
     if (a.kind == OCH_KL_V_INT) {
+        if (e->u.op == '-' && a.integer == INT64_MIN)
+            return och_kl_error(s->diag, e->pos, "-(%lld) does not fit 64 bits", (long long)a.integer);
         *out = och_kl_val_int(e->u.op == '-' ? (int64_t)(0 - (uint64_t)a.integer) : ~a.integer);
         return true;
     }

@@ -30,7 +30,7 @@ static bool unroll(och_kl_spec *s, const och_kl_stmt *x, const och_kl_name *name
         if (!och_kl_count(s, x->pos)) return false;
         ok = och_kl_bind(s, name->name, name->pos, och_kl_val_int(i), true) && unroll(s, x, name->next, r->next);
         s->scope = scope;
-        if (b - i <= step) break;
+        if ((uint64_t)b - (uint64_t)i <= (uint64_t)step) break;
     }
     return ok;
 }
