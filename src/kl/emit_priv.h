@@ -10,7 +10,6 @@ typedef struct och_kl_emitter {
     const och_kl_code *c;
     const och_kl_dialect *dialect;
     och_strbuf *out;    /* the kernel */
-    och_strbuf scratch; /* an operand on its way */
     och_arena arena;    /* names */
     const char **names; /* by a variable's id; NULL: not printed yet */
     bool *at_least_0;   /* by a variable's id: its value is never negative */

@@ -32,10 +32,9 @@ static void over_lanes(och_kl_code *c, och_kl_list *to, och_kl_pos pos, const oc
 
 /* Over the waves along the columns: each writes its part, and all read all of them in one order. */
 static void over_waves(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t, const och_kl_tile_layout *l, och_kl_var *v, bool sum) {
-    if (!t->scratch) {
-        t->scratch = och_kl_new_var(c, "row_parts", och_kl_type_of(t->base, 1), OCH_KL_LDS, (uint32_t[]){t->wave_cols, t->rows}, 2);
-        c->signature.lds_bytes = ((c->signature.lds_bytes + 15) & ~15u) + t->wave_cols * t->rows * och_kl_base_bytes(t->base);
-    }
+    if (!t->scratch)
+        t->scratch = och_kl_new_var(c, "row_parts", och_kl_type_of(t->base, 1), OCH_KL_LDS,
+                                    (uint32_t[]){t->wave_cols, t->rows}, 2);
     och_kl_ir *col = och_kl_tile_lane_part(c, pos, &l->f, t->lane, 'c');
     och_kl_ir *first = col ? och_kl_binary(c, pos, OCH_KL_OP_EQ, col, och_kl_tile_i32(c, pos, 0)) : NULL;
     if (!t->scratch || !first) return;
