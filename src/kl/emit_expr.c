@@ -1,5 +1,6 @@
 /* Expressions: one printer for all dialects. */
 #include "kl/emit_priv.h"
+#include "kl/lex.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -32,7 +33,6 @@ static void emit_int(och_kl_emitter *e, och_kl_base b, int64_t v, int prec) {
     }
 }
 
-/* The shortest decimal that reads back as the same float. */
 static void emit_real(och_kl_emitter *e, och_kl_base b, double v, int prec) {
     if (isnan(v) || isinf(v)) {
         och_kl_need(e, OCH_KL_P_BITS);
@@ -40,11 +40,8 @@ static void emit_real(och_kl_emitter *e, och_kl_base b, double v, int prec) {
         put(e, isnan(v) ? "och_bits<f32>(0x7fc00000u)" : v > 0 ? "och_bits<f32>(0x7f800000u)" : "och_bits<f32>(0xff800000u)");
         return;
     }
-    char s[40];
-    for (int digits = 1; digits <= 9; digits++) {
-        snprintf(s, sizeof s, "%.*g", digits, v);
-        if (strtof(s, NULL) == (float)v) break;
-    }
+    char s[OCH_KL_REAL_BYTES];
+    och_kl_f32_text((float)v, s);
     bool paren = prec < OCH_KL_PREC_UNARY && (signbit(v) || b == OCH_KL_F16);
     och_strbuf_printf(e->out, "%s%s%s%sf%s", paren ? "(" : "", b == OCH_KL_F16 ? "(f16)" : "", s, strpbrk(s, ".e") ? "" : ".0",
                       paren ? ")" : "");

@@ -4,6 +4,7 @@
 
 #include <locale.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -201,4 +202,25 @@ bool och_kl_lex_float(const char *text, uint32_t length, double *out_value) {
     copy[n] = '\0';
     *out_value = strtod(copy, &end);
     return *end == '\0' && isfinite(*out_value);
+}
+
+void och_kl_plain_point(char *text, const char *decimal_point) {
+    size_t n = strlen(decimal_point);
+    char *at = n && strcmp(decimal_point, ".") ? strstr(text, decimal_point) : NULL;
+    if (!at) return;
+    *at = '.';
+    memmove(at + 1, at + n, strlen(at + n) + 1);
+}
+
+void och_kl_real_text(double v, int digits, char out[OCH_KL_REAL_BYTES]) {
+    snprintf(out, OCH_KL_REAL_BYTES, "%.*g", digits, v);
+    och_kl_plain_point(out, localeconv()->decimal_point);
+}
+
+void och_kl_f32_text(float v, char out[OCH_KL_REAL_BYTES]) {
+    for (int digits = 1; digits <= 9; digits++) {
+        snprintf(out, OCH_KL_REAL_BYTES, "%.*g", digits, (double)v);
+        if (strtof(out, NULL) == v) break;
+    }
+    och_kl_plain_point(out, localeconv()->decimal_point);
 }

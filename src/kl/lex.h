@@ -38,4 +38,13 @@ bool och_kl_lex_int(const char *text, uint32_t length, uint64_t *out_value);
 /* The value of a T_FLOAT, whatever the locale; false where it is too large or longer than any number need be. */
 bool och_kl_lex_float(const char *text, uint32_t length, double *out_value);
 
+/* The other way: numbers as texts, whatever the locale. */
+#define OCH_KL_REAL_BYTES 48
+/* As %.*g writes it. */
+void och_kl_real_text(double v, int digits, char out[OCH_KL_REAL_BYTES]);
+/* The shortest that reads back as the same float. */
+void och_kl_f32_text(float v, char out[OCH_KL_REAL_BYTES]);
+/* A point in the place of a locale's, which may have several bytes. */
+void och_kl_plain_point(char *text, const char *decimal_point);
+
 #endif

@@ -1,5 +1,6 @@
 /* Grids and requirements: small programs over sizes, run by the host before a launch; and what a requirement says about
  * the multiples that sizes are of. */
+#include "kl/lex.h"
 #include "kl/spec.h"
 
 #include <stdio.h>
@@ -50,14 +51,14 @@ static int rank_of(int op) {
 
 static void print(text_out *o, const och_kl_expr *e, int around) {
     static const char *const words[] = {"==", "!=", "<=", ">=", "&&", "||", "<<", ">>"};
-    char num[40];
+    char num[OCH_KL_REAL_BYTES];
     switch (e->kind) {
     case OCH_KL_E_INT:
         snprintf(num, sizeof num, "%llu", (unsigned long long)e->u.integer);
         put(o, num);
         return;
     case OCH_KL_E_FLOAT:
-        snprintf(num, sizeof num, "%g", e->u.real);
+        och_kl_real_text(e->u.real, 6, num);
         put(o, num);
         return;
     case OCH_KL_E_BOOL:

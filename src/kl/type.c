@@ -1,4 +1,5 @@
 /* Types, and the few conversions that happen by themselves. */
+#include "kl/lex.h"
 #include "kl/spec.h"
 
 #include <math.h>
@@ -70,7 +71,7 @@ const char *och_kl_type_text(och_kl_type t, char buf[24]) {
 }
 
 const char *och_kl_val_text(const och_kl_val *v, char buf[64]) {
-    char t[24];
+    char t[24], real[OCH_KL_REAL_BYTES];
     switch (v->kind) {
     case OCH_KL_V_VOID:
         return "nothing";
@@ -78,7 +79,8 @@ const char *och_kl_val_text(const och_kl_val *v, char buf[64]) {
         snprintf(buf, 64, "the number %lld", (long long)v->integer);
         return buf;
     case OCH_KL_V_REAL:
-        snprintf(buf, 64, "the number %g", v->real);
+        och_kl_real_text(v->real, 6, real);
+        snprintf(buf, 64, "the number %s", real);
         return buf;
     case OCH_KL_V_CHOICE:
         return "one of two numbers";
@@ -194,9 +196,12 @@ static bool number_to(och_kl_spec *s, och_kl_pos pos, const och_kl_val *v, och_k
     }
     bool integer = v->kind == OCH_KL_V_INT;
     if (och_kl_base_is_int(t.base)) {
-        if (!integer)
-            return och_kl_error(s->diag, pos, "expected %s, found the number %g: %s(%g) converts",
-                                och_kl_type_text(t, buf), v->real, buf, v->real);
+        if (!integer) {
+            char real[OCH_KL_REAL_BYTES];
+            och_kl_real_text(v->real, 6, real);
+            return och_kl_error(s->diag, pos, "expected %s, found the number %s: %s(%s) converts",
+                                och_kl_type_text(t, buf), real, buf, real);
+        }
         if (!fits(t.base, v->integer))
             return och_kl_error(s->diag, pos, "%lld does not fit %s", (long long)v->integer, och_kl_base_names[t.base]);
         *out = och_kl_val_ir(och_kl_int(s->code, pos, t, v->integer), OCH_KL_L_CONST);
@@ -394,8 +399,11 @@ bool och_kl_convert_val(och_kl_spec *s, och_kl_pos pos, och_kl_type t, och_kl_va
         return out->ir != NULL;
     }
     if (v.kind == OCH_KL_V_REAL && och_kl_base_is_int(t.base)) {
-        if (!(fabs(v.real) < 9.2e18) || !fits(t.base, (int64_t)v.real))
-            return och_kl_error(s->diag, pos, "%g does not fit %s", v.real, och_kl_type_text(t, b));
+        if (!(fabs(v.real) < 9.2e18) || !fits(t.base, (int64_t)v.real)) {
+            char real[OCH_KL_REAL_BYTES];
+            och_kl_real_text(v.real, 6, real);
+            return och_kl_error(s->diag, pos, "%s does not fit %s", real, och_kl_type_text(t, b));
+        }
         *out = och_kl_val_ir(och_kl_int(s->code, pos, t, (int64_t)v.real), OCH_KL_L_CONST);
         return out->ir != NULL;
     }

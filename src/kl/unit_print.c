@@ -59,12 +59,10 @@ static void print_angles(const och_kl_type_ast *t, och_strbuf *out, int indent) 
 
 /* The shortest text that reads back as the same number, with a mark that it is no integer. */
 static void print_real(double v, och_strbuf *out) {
-    char text[40];
+    char text[OCH_KL_REAL_BYTES];
     double back = 0;
     for (int digits = 6; digits <= 17; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, v);
-        for (char *c = text; *c; c++)
-            if (*c == ',') *c = '.'; /* of some locales */
+        och_kl_real_text(v, digits, text);
         if (och_kl_lex_float(text, (uint32_t)strlen(text), &back) && back == v) break;
     }
     och_strbuf_puts(out, text);

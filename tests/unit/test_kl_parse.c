@@ -8,6 +8,7 @@
 #include "kl/lex.h"
 #include "kl/unit_print.h"
 
+#include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -458,6 +459,46 @@ static void numbers(void **s) {
     assert_false(och_kl_lex_float("1.0f", 4, &d));
 }
 
+/* Texts of numbers are the same wherever the program runs: no part of a kernel may depend on the host's locale. */
+static void locales(void **s) {
+    (void)s;
+    static const char *const points[][3] = {{"1,5e+10", ",", "1.5e+10"}, {"-0,001", ",", "-0.001"}, {"1\xd9\xab" "25", "\xd9\xab", "1.25"},
+                                            {"17", ",", "17"},           {"2.5", ".", "2.5"},      {"inf", ",", "inf"}};
+    char text[OCH_KL_REAL_BYTES];
+    for (size_t i = 0; i < sizeof points / sizeof *points; i++) {
+        strcpy(text, points[i][0]);
+        och_kl_plain_point(text, points[i][1]);
+        assert_string_equal(text, points[i][2]);
+    }
+    static const char *const names[] = {"C", "de_DE.UTF-8", "fr_FR.UTF-8", "es_ES.UTF-8", "pt_BR.UTF-8", "ru_RU.UTF-8", "fa_IR.UTF-8"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (!setlocale(LC_NUMERIC, names[i])) continue; /* not on this machine */
+        double v;
+        och_kl_f32_text(0.1f, text);
+        assert_string_equal(text, "0.1");
+        och_kl_f32_text(-16777216.0f * 3, text);
+        assert_string_equal(text, "-5.033165e+07");
+        och_kl_f32_text(1.17549435e-38f, text);
+        assert_string_equal(text, "1.1754944e-38");
+        och_kl_real_text(1234.5678, 6, text);
+        assert_string_equal(text, "1234.57");
+        assert_true(och_kl_lex_float("2.5e-3", 6, &v) && v == 2.5e-3);
+        parsed r = parse("kernel k(y: out buf<f32>[n])\n  launch grid(1) waves(1)\n{ y[0] = 1.5; y[1] = 1e-9; }\n");
+        och_kl_profile profile;
+        och_kl_code *code;
+        och_strbuf out = {0};
+        assert_int_equal(och_kl_profile_init(&profile, "gfx1100", 0, &r.err), OCH_OK);
+        assert_int_equal(och_kl_specialise(r.unit, "k", NULL, 0, &profile, &code, &r.diag, &r.err), OCH_OK);
+        assert_int_equal(och_kl_emit(code, &out, &r.err), OCH_OK);
+        assert_non_null(strstr(och_strbuf_str(&out), ", 1.5f);"));
+        assert_non_null(strstr(och_strbuf_str(&out), ", 1e-09f);"));
+        och_kl_code_destroy(code);
+        och_strbuf_deinit(&out);
+        done(&r);
+    }
+    setlocale(LC_NUMERIC, "C");
+}
+
 static void guesses(void **s) {
     (void)s;
     static const char *const names[] = {"row_clamped", "load4", "load8", "store4", "sum"};
@@ -477,7 +518,7 @@ int main(void) {
         cmocka_unit_test(expressions), cmocka_unit_test(declarations), cmocka_unit_test(statements),  cmocka_unit_test(positions),
         cmocka_unit_test(diagnostics), cmocka_unit_test(recovery),     cmocka_unit_test(depth),       cmocka_unit_test(uses),
         cmocka_unit_test(round_trip),  cmocka_unit_test(directories),  cmocka_unit_test(mangled),     cmocka_unit_test(allocations),
-        cmocka_unit_test(numbers),     cmocka_unit_test(guesses),
+        cmocka_unit_test(numbers),     cmocka_unit_test(guesses),     cmocka_unit_test(locales),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
