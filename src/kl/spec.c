@@ -405,8 +405,10 @@ static bool row_rules(och_kl_spec *s) {
                                 "more than %d requirements, those on the lengths of rows included", OCH_KL_MAX_RULES);
         och_kl_rule *r = &sig->rules[sig->n_rules++];
         int64_t most = (int64_t)(UINT32_MAX / bytes[i]) - MAX_THREADS;
+        char name[OCH_KL_NAME_BYTES]; /* GCC cannot tell that the two are apart in the signature */
+        memcpy(name, sig->sizes[i], sizeof name);
         *r = (och_kl_rule){.n_steps = 3};
-        snprintf(r->text, sizeof r->text, "%s <= %lld", sig->sizes[i], (long long)most);
+        snprintf(r->text, sizeof r->text, "%s <= %lld", name, (long long)most);
         r->steps[0].op = OCH_KL_R_SIZE;
         r->steps[0].value = i;
         r->steps[1].op = OCH_KL_R_CONST;
