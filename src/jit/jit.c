@@ -175,11 +175,10 @@ static och_status no_pack(och_jit *jit, const och_jit_job *job, och_status statu
         och_strbuf_printf(&have, "%s%s has", i ? ", " : "", och_pack_path(jit->packs.items[i]));
         och_pack_put_targets(jit->packs.items[i], &have);
     }
-    char what[300], file[OCH_TARGET_NAME_BYTES];
-    snprintf(file, sizeof file, "%s", job->target.target->name);
-    snprintf(what, sizeof what, covered ? "no pack of %s has %s %s" : "no pack for %s has %s %s", job->target.target->name,
-             job->kernel, job->specialisation);
-    if (!covered) snprintf(what, sizeof what, "no pack is for %s", job->target.name);
+    char what[300];
+    const char *file = job->target.target->name;
+    if (covered) snprintf(what, sizeof what, "no pack of %s has %s %s", file, job->kernel, job->specialisation);
+    else snprintf(what, sizeof what, "no pack is for %s", job->target.name);
     och_status st = och_err_set(
         err, status, "%.120s: %s%s%.160s%s; one is built by: ochre kernels pack --target %s -o %s%s; %s", job->label, what,
         have.size ? " (" : "", och_strbuf_str(&have), have.size ? ")" : "", job->target.name, file, OCH_PACK_SUFFIX, why);

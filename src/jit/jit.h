@@ -53,6 +53,8 @@ typedef struct och_jit_request {
     const char *const *flags; /* further flags, in clang's spelling */
     size_t n_flags;
     int code_object_version;  /* 4, 5, 6; 0: 5, or 6 where the target needs it. HSACO only */
+    int newest_code_object_version; /* that the runtime loads: a pack's newer code is passed over, and none newer is compiled
+                                       unless the target needs it; 0: any */
 
     /* What the code must be. */
     const char *symbol;     /* the kernel's name in the code; NULL: any number of kernels, no argument is checked */

@@ -1,5 +1,7 @@
 #include "jit/job.h"
 
+#include "base/size.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -19,7 +21,8 @@ static och_status version(const och_jit_request *r, och_jit_job *job, och_err *e
     const och_target *t = job->target.target;
     if (t->vendor != OCH_VENDOR_AMD) return OCH_OK;
     int least = t->code_object_v6 || t->generic ? 6 : 4, v = r->code_object_version;
-    job->code_object_version = v ? v : least > 5 ? least : 5;
+    int usual = r->newest_code_object_version ? OCH_MIN(r->newest_code_object_version, 5) : 5;
+    job->code_object_version = v ? v : OCH_MAX(least, usual);
     if (job->code_object_version >= least && job->code_object_version <= 6) return OCH_OK;
     return och_err_set(err, OCH_INVALID, "%s: expected code object version %s, found %d", job->label,
                        least == 6 ? "6, which this target needs" : "4, 5 or 6", v);

@@ -168,8 +168,9 @@ static int order(const och_pack_entry *e, const och_jit_job *job) {
 /* 0: it does not serve; more is better. */
 static int rank(const och_pack_entry *e, const och_jit_job *job) {
     if (!e->target.target || e->wave_size != job->wave_size || !och_target_serves(&e->target, &job->target)) return 0;
-    int asked = job->request->code_object_version;
-    if (asked && e->kind == OCH_JIT_HSACO && e->code_object_version != asked) return 0;
+    int asked = job->request->code_object_version, newest = job->request->newest_code_object_version;
+    if (e->kind == OCH_JIT_HSACO && ((asked && e->code_object_version != asked) || (newest && e->code_object_version > newest)))
+        return 0;
     int named =
         (e->target.sramecc != OCH_FEATURE_ANY) + (e->target.xnack != OCH_FEATURE_ANY); /* what it was compiled knowing */
     return (e->target.target == job->target.target ? 4 : 1) + named;

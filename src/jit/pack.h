@@ -39,9 +39,9 @@ void och_pack_close(och_pack *pack); /* NULL is allowed */
 const char *och_pack_path(const och_pack *pack);
 const och_pack_entry *och_pack_at(const och_pack *pack, size_t i); /* NULL past the end */
 
-/* The entry that serves the job best: for the job's base target before a generic one, and of those
- * the one that names more features. NULL for none;
- * *out_stale then says that one would have served but for its source id. */
+/* The entry that serves the job best: of a code object version that the request allows; for the job's base target before a
+ * generic one, and of those the one that names more features. NULL for none; *out_stale then says that one would have served
+ * but for its source id. */
 const och_pack_entry *och_pack_find(const och_pack *pack, const och_jit_job *job, bool *out_stale);
 /* Whether any entry is for what serves the target. */
 bool och_pack_covers(const och_pack *pack, const och_target_id *target);

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/env.h"
 #include "base/size.h"
+#include "base/thread.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -283,16 +284,40 @@ static och_status compile(const och_candidate *c, const och_jit_job *job, const 
 /* ---- what they are ---- */
 
 #define FIRST_SAFE_CLANG 19 /* of hipRTC; older ones are met with care */
-#define PROBE_TIMEOUT_MS 60000
+#define PROBE_TIMEOUT_S 60
 
 static const char probe_text[] = "extern \"C\" __attribute__((global)) void ochre_probe(int *p) { *p = 1; }\n";
 
-/* Whether compiling the probe for a target leaves the process alive, tried in a process that may die of it. The answer comes
- * through a pipe, and the child is killed whatever it does: no handler of this process's end may run in it. */
-static bool survives(const och_candidate *c, const char *target) {
+/* The child's answer: 'y' or 'n'; 'n' too where its end came before one; 0 where nothing came in time. */
+static char wait_for_answer(int fd, pid_t pid) {
+    char answer = 0;
+    double end = och_now_seconds() + PROBE_TIMEOUT_S;
+    for (;;) {
+        double left = end - och_now_seconds();
+        struct pollfd p = {.fd = fd, .events = POLLIN};
+        int n = poll(&p, 1, left > 0 ? (int)(left * 1000) + 1 : 0);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) break;
+        ssize_t got = read(fd, &answer, 1);
+        if (got < 0 && errno == EINTR) continue;
+        if (!got) answer = 'n'; /* the library ended the process */
+        break;
+    }
+    (void)kill(pid, SIGKILL);
+    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) {}
+    return answer;
+}
+
+/* Whether compiling the probe for a target leaves the process alive, tried in a process that may die of it: 'y', 'n', or 0
+ * where that was not found out. The answer comes through a pipe, and the child is killed whatever it does: no handler of this
+ * process's end may run in it. No other thread is within the library when the process is copied: the child would find its
+ * state half written, and the lock taken by nobody. */
+static char survives(const och_candidate *c, const char *target) {
     int fd[2];
-    if (pipe2(fd, O_CLOEXEC) != 0) return false;
+    if (pipe2(fd, O_CLOEXEC) != 0) return 0;
+    pthread_mutex_lock(&one_at_a_time);
     pid_t pid = fork();
+    pthread_mutex_unlock(&one_at_a_time);
     if (!pid) {
         static const int signals[] = {SIGABRT, SIGSEGV, SIGBUS, SIGILL, SIGFPE};
         char arch[OCH_TARGET_NAME_BYTES + 32];
@@ -308,26 +333,20 @@ static bool survives(const och_candidate *c, const char *target) {
         for (;;) (void)raise(SIGKILL);
     }
     close(fd[1]);
-    char answer = 0;
-    struct pollfd p = {.fd = fd[0], .events = POLLIN};
-    if (pid > 0 && poll(&p, 1, PROBE_TIMEOUT_MS) == 1)
-        while (read(fd[0], &answer, 1) < 0 && errno == EINTR) {}
+    char answer = pid > 0 ? wait_for_answer(fd[0], pid) : 0;
     close(fd[0]);
-    if (pid > 0) {
-        (void)kill(pid, SIGKILL);
-        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) {}
-    }
-    return answer == 'y';
+    return answer;
 }
 
-/* An old hipRTC does not refuse a target that it does not know: it ends the process. */
+/* An old hipRTC does not refuse a target that it does not know: it ends the process. What was not found out is asked again. */
 static bool knows_hiprtc(const och_candidate *c, const och_target *target) {
     calls *k = c->calls;
     size_t i = (size_t)(target - och_target_at(0));
     if (c->clang_major >= FIRST_SAFE_CLANG) return true;
-    if (i >= OCH_COUNT(k->tried)) return survives(c, target->name);
-    if (!k->tried[i]) k->tried[i] = survives(c, target->name) ? 'y' : 'n';
-    return k->tried[i] == 'y';
+    char answer = i < OCH_COUNT(k->tried) ? k->tried[i] : 0;
+    if (!answer) answer = survives(c, target->name);
+    if (i < OCH_COUNT(k->tried)) k->tried[i] = answer;
+    return answer == 'y';
 }
 
 /* hipRTC's own version number has been 9.0 for years. The clang that it holds signs what it makes. */

@@ -6,6 +6,9 @@
 #include "base/thread.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/time.h>
 
 static char *path_before;
 
@@ -522,6 +525,97 @@ static void real_hiprtcs(void **s) {
     }
 }
 
+/* A library that says that it is an old hipRTC, slow to compile, which ends the process where it is asked for gfx1030. */
+static const char slow_hiprtc[] =
+    "#include <stdlib.h>\n#include <string.h>\n#include <unistd.h>\n"
+    "static const char code[] = \"clang version 15.0.0\";\n"
+    "static int inside;\n"
+    "int hiprtcCreateProgram(void **p, const char *t, const char *n, int k, const char **h, const char **i) { *p = &inside; return 0; }\n"
+    "int hiprtcCompileProgram(void *p, int n, const char **o) {\n"
+    "  for (int i = 0; i < n; i++) if (strstr(o[i], \"gfx1030\")) exit(3);\n"
+    "  if (inside++) return 7;\n"
+    "  usleep(30000);\n"
+    "  inside--;\n"
+    "  return 0;\n"
+    "}\n"
+    "int hiprtcDestroyProgram(void **p) { return 0; }\n"
+    "int hiprtcGetProgramLogSize(void *p, size_t *n) { *n = 0; return 0; }\n"
+    "int hiprtcGetProgramLog(void *p, char *l) { return 0; }\n"
+    "const char *hiprtcGetErrorString(int e) { return e == 7 ? \"two at once\" : \"an error\"; }\n"
+    "int hiprtcVersion(int *a, int *b) { *a = 5, *b = 2; return 0; }\n"
+    "int hiprtcGetCodeSize(void *p, size_t *n) { *n = sizeof code; return 0; }\n"
+    "int hiprtcGetCode(void *p, char *c) { memcpy(c, code, sizeof code); return 0; }\n";
+
+typedef struct busy {
+    const och_candidate *c;
+    atomic_bool stop, failed;
+} busy;
+
+static const och_target *target_named(const char *name) {
+    och_target_id id;
+    och_err e = {0};
+    assert_ok(och_target_find(name, &id, &e), e);
+    return id.target;
+}
+
+static void *keep_compiling(void *arg) {
+    busy *b = arg;
+    while (!atomic_load(&b->stop)) {
+        och_jit_request q = real_request("gfx900");
+        och_jit_job job;
+        och_err e = {0};
+        och_compiled made = {0};
+        if (och_jit_job_init(&q, &job, &e) != OCH_OK || och_compile(b->c, &job, &(och_compile_limits){0}, &made, &e) != OCH_OK)
+            atomic_store(&b->failed, true);
+        och_compiled_deinit(&made);
+        usleep(2000); /* a lock that is let go and taken at once is nobody else's */
+    }
+    return NULL;
+}
+
+static void on_alarm(int n) { (void)n; }
+
+/* Whether an old hipRTC survives a target is found out in a copy of the process: while other threads compile with it, and
+ * while signals arrive. */
+static void targets_of_an_old_hiprtc(void **s) {
+    (void)s;
+    fresh();
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    skip(); /* a copy of a process with threads is not for them */
+#endif
+    char command[700];
+    write_text(at("slow.c"), slow_hiprtc);
+    snprintf(command, sizeof command, "cc -w -shared -fPIC -o %s/libslow.so %s/slow.c 2> /dev/null", folder, folder);
+    if (system(command)) skip(); /* no compiler for this machine */
+    setenv("OCHRE_HIPRTC", at("libslow.so"), 1);
+    och_compilers *all = list("hiprtc");
+    och_err e = {0};
+    const och_candidate *c = pick(all, real_request("gfx900"), &e);
+    assert_non_null(c);
+    assert_has(c->place, "libslow.so");
+    assert_int_equal(c->clang_major, 15);
+    busy b = {.c = c};
+    pthread_t threads[2];
+    for (size_t i = 0; i < OCH_COUNT(threads); i++) assert_int_equal(pthread_create(&threads[i], NULL, keep_compiling, &b), 0);
+    struct sigaction act = {.sa_handler = on_alarm}, before; /* without SA_RESTART */
+    sigaction(SIGALRM, &act, &before);
+    const struct itimerval often = {{0, 3000}, {0, 3000}}, never = {{0, 0}, {0, 0}};
+    setitimer(ITIMER_REAL, &often, NULL);
+    double start = och_now_seconds();
+    static const char *const known[] = {"gfx906", "gfx90a", "gfx908", "gfx1010", "gfx1012"};
+    for (size_t i = 0; i < OCH_COUNT(known); i++)
+        if (!c->row->knows(c, target_named(known[i]))) fail_msg("%s is not known", known[i]);
+    assert_false(c->row->knows(c, target_named("gfx1030")));
+    setitimer(ITIMER_REAL, &never, NULL);
+    sigaction(SIGALRM, &before, NULL);
+    atomic_store(&b.stop, true);
+    for (size_t i = 0; i < OCH_COUNT(threads); i++) pthread_join(threads[i], NULL);
+    assert_false(atomic_load(&b.failed));
+    assert_true(och_now_seconds() - start < 45); /* a child that hangs is given up after a minute */
+    och_compilers_destroy(all);
+    unsetenv("OCHRE_HIPRTC");
+}
+
 static void a_real_nvrtc(void **s) {
     (void)s;
     fresh();
@@ -555,7 +649,7 @@ int main(void) {
         cmocka_unit_test(what_clang_is_told),  cmocka_unit_test(wrong_requests),
         cmocka_unit_test(diagnostics),         cmocka_unit_test(the_text_reaches_it),
         cmocka_unit_test(code_objects),        cmocka_unit_test(ptx),
-        cmocka_unit_test(a_real_clang),        cmocka_unit_test(real_hiprtcs),
+        cmocka_unit_test(a_real_clang),        cmocka_unit_test(real_hiprtcs), cmocka_unit_test(targets_of_an_old_hiprtc),
         cmocka_unit_test(a_real_nvrtc),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -173,7 +173,41 @@ static void by_target(void **s) {
         och_strbuf_deinit(&record);
         och_free(block);
     }
+    /* what the runtime loads: nothing newer */
+    static const struct {
+        const char *target;
+        int wave, version, newest;
+        const char *record;
+    } newest[] = {{"gfx1030", 64, 0, 0, "wave64 v4"}, {"gfx1030", 64, 5, 4, NULL},         {"gfx1030", 64, 0, 4, "wave64 v4"},
+                  {"gfx1030", 64, 5, 5, "wave64"},    {"gfx1030", 32, 0, 4, "wave32"},     {"gfx900:xnack-", 64, 0, 5, NULL},
+                  {"gfx900:xnack-", 64, 0, 6, "generic"}};
+    for (size_t i = 0; i < OCH_COUNT(newest); i++) {
+        och_jit_request q = {.kernel = "k", .specialisation = "", .target = newest[i].target, .wave_size = newest[i].wave,
+                             .code_object_version = newest[i].version, .newest_code_object_version = newest[i].newest};
+        och_jit_job job;
+        assert_ok(och_jit_job_init(&q, &job, &e), e);
+        bool stale;
+        const och_pack_entry *found = och_pack_find(p, &job, &stale);
+        if (!found != !newest[i].record) fail_msg("newest case %zu: %s", i, found ? "found" : "not found");
+        if (!found) continue;
+        uint8_t *block;
+        assert_ok(och_pack_take(p, found, &block, &e), e);
+        if (memcmp(block + found->code_bytes + 1, newest[i].record, strlen(newest[i].record)))
+            fail_msg("newest case %zu: another was found", i);
+        och_free(block);
+    }
     och_pack_close(p);
+    /* and nothing newer is compiled: where the target can do with less */
+    static const struct {
+        const char *target;
+        int newest, want;
+    } made_as[] = {{"gfx1030", 0, 5}, {"gfx1030", 4, 4}, {"gfx1030", 6, 5}, {"gfx9-generic", 5, 6}};
+    for (size_t i = 0; i < OCH_COUNT(made_as); i++) {
+        och_jit_request q = {.kernel = "k", .target = made_as[i].target, .newest_code_object_version = made_as[i].newest};
+        och_jit_job job;
+        assert_ok(och_jit_job_init(&q, &job, &e), e);
+        assert_int_equal(job.code_object_version, made_as[i].want);
+    }
 }
 
 /* One bit of every byte: opening or taking says so. Every bit of the header and of the table. */
