@@ -14,6 +14,7 @@ static void with_config(const char *model, const char *from, const char *to, och
     ochre_model *m = NULL;
     ochre_model_options o = OCHRE_MODEL_OPTIONS_INIT;
     o.n_threads = 1;
+    o.device = "cpu"; /* what a search for boards keeps is not counted */
     folder_make(model, from, to);
     int64_t live = och_alloc_live();
     ochre_status st = ochre_model_open(folder_path, &o, &m, &error);
