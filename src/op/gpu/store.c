@@ -327,7 +327,7 @@ och_status och_gpu_kernel_get(const och_device *d, const char *kernel, const och
     if (n < 0 || (size_t)n >= sizeof text || strlen(kernel) >= OCH_KL_NAME_BYTES)
         return och_err_set(err, OCH_INTERNAL, "kernel %s: its parameters take more than %zu bytes", kernel, sizeof text - 1);
     store *s;
-    OCH_TRY(store_of(d, &s, err));
+    if (store_of(d, &s, err) != OCH_OK) return och_err_prefix(err, "kernel %s (%s)", kernel, text);
     pthread_mutex_lock(&s->lock);
     entry *e;
     och_status st = entry_of(s, kernel, text, &e, err);

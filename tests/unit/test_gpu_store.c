@@ -1,0 +1,146 @@
+/* The kernels of a device: what a refused allocation leaves behind, and what is remembered of a failure. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "base/spawn.h"
+#include "jit/kernel.h"
+#include "op/gpu/gpu.h"
+
+static och_err err;
+
+static och_device *open_board(const char *name) {
+    och_device *d;
+    och_err_clear(&err);
+    if (och_device_open(name, NULL, &d, &err) != OCH_OK) fail_msg("%s", err.message);
+    return d;
+}
+
+static och_status get(const och_device *d, int waves, const och_gpu_kernel **out) {
+    och_err_clear(&err);
+    return och_gpu_kernel_get(d, "add", out, &err, "V=4,WAVES=%d,CHUNK=1024", waves);
+}
+
+/* One refused allocation after another, in getting a first kernel and a second: the message names the kernel, the next try
+ * succeeds, and all is given back with the device. */
+static void no_memory(void **state) {
+    (void)state;
+    const och_gpu_kernel *k;
+    och_device *d = open_board("sim:gfx1151");
+    for (int waves = 2; waves <= 4; waves += 2)
+        if (get(d, waves, &k) != OCH_OK) fail_msg("%s", err.message); /* compiled, and in the cache */
+    och_device_release(d);
+    int64_t live = och_alloc_live();
+    uint64_t failed = 0;
+    for (uint64_t n = 1;; n++) {
+        d = open_board("sim:gfx1151");
+        och_alloc_fail_at(n);
+        och_status first = get(d, 2, &k);
+        assert_true((first == OCH_OK) == (k != NULL));
+        if (first != OCH_OK && (first != OCH_NOMEM || !strstr(err.message, "kernel add (V=4,WAVES=2,"))) fail_msg("%s", err.message);
+        och_status second = get(d, 4, &k);
+        if (second != OCH_OK && (second != OCH_NOMEM || !strstr(err.message, "kernel add (V=4,WAVES=4,"))) fail_msg("%s", err.message);
+        uint64_t count = och_alloc_count();
+        och_alloc_fail_at(0);
+        failed += first != OCH_OK || second != OCH_OK;
+        for (int waves = 2; waves <= 4; waves += 2)
+            if (get(d, waves, &k) != OCH_OK) fail_msg("after allocation %llu had been refused: %s", (unsigned long long)n, err.message);
+        och_device_release(d);
+        assert_int_equal(och_alloc_live(), live);
+        if (count < n) break;
+    }
+    assert_true(failed > 20);
+}
+
+/* What the language refuses is refused again, by name, without being tried again. */
+static void a_failure_is_remembered(void **state) {
+    (void)state;
+    const och_gpu_kernel *k;
+    och_device *d = open_board("sim:gfx1151");
+    for (int i = 0; i < 2; i++) {
+        och_err_clear(&err);
+        assert_int_equal(och_gpu_kernel_get(d, "add", &k, &err, "V=4,NONE=%d", 1024), OCH_INVALID);
+        assert_null(k);
+        assert_non_null(strstr(err.message, "kernel add (V=4,NONE=1024)"));
+        och_err_clear(&err);
+        assert_int_equal(och_gpu_kernel_get(d, "no_such_kernel", &k, &err, "A=%d", 1), OCH_INTERNAL);
+        assert_non_null(strstr(err.message, "no_such_kernel"));
+    }
+    och_device_release(d);
+}
+
+/* Devices of one runtime have one JIT; the last one takes it along. */
+static void one_jit(void **state) {
+    (void)state;
+    och_jit *a, *b, *c;
+    int64_t live = och_alloc_live();
+    assert_int_equal(och_jit_share("lib/one.so", &a, &err), OCH_OK);
+    assert_int_equal(och_jit_share("lib/one.so", &b, &err), OCH_OK);
+    assert_int_equal(och_jit_share(NULL, &c, &err), OCH_OK);
+    assert_ptr_equal(a, b);
+    assert_ptr_not_equal(a, c);
+    och_jit_unshare(a);
+    assert_int_equal(och_jit_share("lib/one.so", &b, &err), OCH_OK);
+    assert_ptr_equal(a, b);
+    och_jit_unshare(a);
+    och_jit_unshare(b);
+    och_jit_unshare(c);
+    och_jit_unshare(NULL);
+    assert_int_equal(och_alloc_live(), live);
+}
+
+/* What the store asks for is what `ochre kernels pack` packs: the same source, by the same name. */
+static void known_by_its_source(void **state) {
+    (void)state;
+    och_strbuf diag = {0};
+    och_kl_unit *u, *v;
+    och_kl_profile p;
+    static och_jit_kernel k, l;
+    och_err_clear(&err);
+    assert_int_equal(och_kl_profile_init(&p, "gfx1151", 0, &err), OCH_OK);
+    const char one[] = "kernel f(x: out buf<f32>[n])\n  launch grid(n) waves(1)\n{ x[group.id.x] = 1.0; }\n";
+    const char two[] = "kernel f(x: out buf<f32>[n])\n  launch grid(n) waves(1)\n{ x[group.id.x] = 1.0; } \n";
+    assert_int_equal(och_kl_parse("f.ok", one, strlen(one), NULL, &u, &diag, &err), OCH_OK);
+    assert_int_equal(och_kl_parse("f.ok", two, strlen(two), NULL, &v, &diag, &err), OCH_OK);
+    assert_int_equal(och_jit_kernel_init(&k, u, "f", NULL, 0, &p, &diag, &err), OCH_OK);
+    assert_int_equal(och_jit_kernel_init(&l, u, "f", NULL, 0, &p, &diag, &err), OCH_OK);
+    assert_string_equal(k.source_id, l.source_id);
+    assert_int_equal(strlen(k.source_id), OCH_HASH_HEX_BYTES - 1);
+    och_jit_kernel_deinit(&l);
+    assert_int_equal(och_jit_kernel_init(&l, v, "f", NULL, 0, &p, &diag, &err), OCH_OK);
+    assert_string_not_equal(k.source_id, l.source_id);
+    och_jit_kernel_deinit(&k);
+    och_jit_kernel_deinit(&l);
+    och_kl_unit_destroy(u);
+    och_kl_unit_destroy(v);
+    och_strbuf_deinit(&diag);
+}
+
+int main(void) {
+    static char dir[256];
+    och_strbuf clang = {0};
+    bool compiles = och_spawn_find("clang-22", &clang) || och_spawn_find("clang-19", &clang);
+    och_strbuf_deinit(&clang);
+    snprintf(dir, sizeof dir, "/tmp/ochre-gpu-store.%ld", (long)getpid());
+    setenv("OCHRE_SIM_LIBRARY", OCHRE_BUILD_DIR "/sim/libamdhip64.so", 0);
+    setenv("OCHRE_CACHE_DIR", dir, 1);
+    unsetenv("OCHRE_PACK");
+    const struct CMUnitTest always[] = {cmocka_unit_test(one_jit), cmocka_unit_test(known_by_its_source),
+                                        cmocka_unit_test(a_failure_is_remembered)};
+    const struct CMUnitTest compiled[] = {cmocka_unit_test(no_memory)};
+    int failed = cmocka_run_group_tests(always, NULL, NULL);
+    if (compiles) failed += cmocka_run_group_tests(compiled, NULL, NULL);
+    else print_message("skipped: no clang: no_memory\n");
+    char command[320];
+    snprintf(command, sizeof command, "rm -rf '%s'", dir);
+    return system(command) || failed;
+}
