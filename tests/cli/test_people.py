@@ -186,7 +186,9 @@ class Simulated(unittest.TestCase):
         self.assertTrue(all(l["kernel"] in r["kernels"] for l in r["launches"]))
 
     def test_selftest(self):
-        path = os.path.join(TMP.name, "sim.json")
+        reports = os.path.join(TMP.name, "reports")
+        os.makedirs(reports)
+        path = os.path.join(reports, "sim.json")
         p = ochre("selftest", "--device", SIM, "-q", "-o", path)
         self.assertEqual(p.returncode, 0, p.stdout + p.stderr)
         self.assertEqual(p.stderr, "")
@@ -196,8 +198,7 @@ class Simulated(unittest.TestCase):
         self.assertIsNone(r["bench"]["speed"])
         self.assertEqual(r["conformance"]["reference_tier"], 0)
         self.assertNotIn("/", r["device"]["runtime"])
-        row = subprocess.run([sys.executable, Matrix.TOOL, "--reports", TMP.name, "--print"], capture_output=True, text=True)
-        os.unlink(path)
+        row = subprocess.run([sys.executable, Matrix.TOOL, "--reports", reports, "--print"], capture_output=True, text=True)
         self.assertIn("| gfx1151 |", row.stdout)
         self.assertIn("| simulated |", row.stdout)
 
