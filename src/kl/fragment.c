@@ -47,7 +47,7 @@ void och_kl_fragment_at(const och_kl_fragment *f, unsigned lane, unsigned elem, 
 
 unsigned och_kl_fragment_copies(const och_kl_fragment *f, uint32_t rows, uint32_t cols) {
     enum { MAX = 64 * 64 };
-    
+
     unsigned char count[MAX];
     if (rows * cols > MAX) return 0;
     memset(count, 0, sizeof count);
