@@ -358,6 +358,7 @@ static const struct {
     {"emit", cmd_emit, "the text that a kernel becomes for a target"},
     {"build", cmd_build, "compile a kernel; what it takes"},
     {"check", och_cmd_kernels_check, "compile every kernel for every target"},
+    {"test", och_cmd_kernels_test, "the kernels on a device against the references of their ops"},
     {"disasm", cmd_disasm, "a kernel's instructions"},
     {"pack", och_cmd_kernels_pack, "write a pack: kernels for machines without a compiler"},
 };

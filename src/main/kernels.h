@@ -50,6 +50,7 @@ void och_kernel_specs_single(const och_kl_decl *kernel, const och_kernel_spec *s
 /* Kernels of the unit's first file, in order; NULL past the last. */
 const och_kl_decl *och_kernel_next(const och_kl_unit *unit, const och_kl_decl *after);
 
+int och_cmd_kernels_test(int argc, char **argv);
 int och_cmd_kernels_check(int argc, char **argv);
 int och_cmd_kernels_pack(int argc, char **argv);
 
