@@ -50,8 +50,13 @@ if(OCHRE_SANITIZE MATCHES "thread")
     endif()
   endforeach()
 endif()
+# Every kernel for every target, two values and more of each parameter.
+if(NOT OCHRE_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
+  add_test(NAME kernels/check COMMAND ${OCHRE_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/cli/check_kernels.py $<TARGET_FILE:ochre_program>)
+  set_tests_properties(kernels/check PROPERTIES LABELS "kernels;slow" TIMEOUT 1800 SKIP_RETURN_CODE 77 RUN_SERIAL ON)
+endif()
 # The decoder against LLVM's, and random programs on the host and on the simulator: they need clang-22, and skip themselves
-# without it. The programs are fresh ones every time; the seed is printed.
+# without it. The programs are other ones for every commit; the seed is printed.
 if(NOT OCHRE_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
   add_test(NAME isa/decode_llvm
     COMMAND ${OCHRE_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/isa/decode/check_llvm.py $<TARGET_FILE:ochre_sim_decode>)
