@@ -9,6 +9,10 @@
  * a small loop repeats at one address. Unoptimised code hides that in reloads of everything: there a load of a loop is taken
  * for one that waits until the wave shows that it is not (find_maybes).
  *
+ * An atomic that the target lacks, or that the program makes itself, is a plain load and a compare-and-swap at its address. A
+ * plain load that meets only atomic writes unordered is therefore a suspect for a while: the wave's compare-and-swap there
+ * makes it a part of the atomic; a barrier, the wave's end or SUSPECT_STEPS instructions without one make it a race.
+ *
  * Memory remembers for each eight bytes the last two writers and two readers, so that some races go unseen; none is
  * invented by it. */
 #include "base/alloc.h"
@@ -33,6 +37,8 @@
 #define MAYBE_UOPS 512
 #define REPEATS 4
 #define PENDING 16
+#define SUSPECTS 256
+#define SUSPECT_STEPS 4096
 
 enum { WRITE = 1, ATOMIC = 2 };
 
@@ -40,7 +46,7 @@ typedef struct touch {
     uint32_t wave; /* number in the launch + 1; 0: none */
     uint32_t time;
     uint32_t uop;
-    uint8_t mask, kind;
+    uint8_t mask, kind, lane;
 } touch;
 
 typedef struct cell {
@@ -55,6 +61,15 @@ typedef struct mark { /* what an atomic write left at its address */
     uint64_t group;
 } mark;
 
+typedef struct suspect { /* a plain load beside another wave's atomic write */
+    uint64_t cell;      /* address / 8 */
+    uint64_t addr;
+    uint32_t uop, n_bytes, step;
+    touch other;
+    uint8_t mask, lane;
+    bool lds;
+} suspect;
+
 typedef struct wave_clock {
     sim_clock *known, *shown, *seen;
     uint32_t now;
@@ -66,6 +81,8 @@ typedef struct wave_clock {
     struct repeat { uint32_t uop, addr, n_steps; } repeats[REPEATS]; /* its latest loads that may be polls; uop + 1 */
     uint64_t pending[PENDING]; /* keys of marks that it has read */
     unsigned n_pending;
+    suspect *suspects; /* [SUSPECTS]; NULL until needed */
+    uint32_t n_suspects, step;
 } wave_clock;
 
 typedef struct meeting { /* what waves bring to a barrier */
@@ -246,20 +263,28 @@ static void mark_lds(race *o, const sim_wave *w, wave_clock *v, uint32_t addr) {
 
 /* ---- judging ---- */
 
-static bool accuse(race *o, sim_wave *w, const sim_uop *u, const touch *t, unsigned lane, uint64_t addr, uint8_t kind) {
+typedef struct accused { /* the access that is accused; the other one is a touch */
+    const sim_uop *u;
+    uint64_t addr;
+    uint32_t n_bytes;
+    unsigned lane;
+    bool store, lds;
+} accused;
+
+static bool accuse(race *o, sim_wave *w, const accused *a, const touch *t) {
     uint64_t group = (t->wave - 1) / o->waves_group;
     const sim_launch *l = o->l;
     const sim_uop *other = sim_program_uop(w->program, t->uop);
     char text[128];
     sim_inst_print(other->inst, w->lanes, text, sizeof text);
     snprintf(o->text, sizeof o->text,
-             "not ordered with the %s%s by \"%s\" (code offset 0x%x) of workgroup (%" PRIu64 ", %" PRIu64 ", %" PRIu64
+             "in %s, not ordered with the %s%s by \"%s\" (code offset 0x%x) of workgroup (%" PRIu64 ", %" PRIu64 ", %" PRIu64
              "), wave %u: %s",
-             t->kind & ATOMIC ? "atomic " : "", t->kind & WRITE ? "write" : "read", text, other->inst->offset, group % l->grid[0],
+             a->lds ? "LDS" : "global memory", t->kind & ATOMIC ? "atomic " : "", t->kind & WRITE ? "write" : "read", text, other->inst->offset, group % l->grid[0],
              group / l->grid[0] % l->grid[1], group / l->grid[0] / l->grid[1], (t->wave - 1) % o->waves_group,
              group == w->group->flat_id ? "no barrier between them"
                                         : "no release and acquire of device scope between them");
-    sim_wave_fault(w, u, SIM_FAULT_RACE, (int)lane, addr, o->access.n_bytes, kind & WRITE, o->text);
+    sim_wave_fault(w, a->u, SIM_FAULT_RACE, (int)a->lane, a->addr, a->n_bytes, a->store, o->text);
     return false;
 }
 
@@ -292,8 +317,72 @@ static void record(touch *list, unsigned n, const wave_clock *v, const touch *t)
     list[at] = *t;
 }
 
+/* A suspect of this wave; out of memory, or too many: it goes free. */
+static void suspect_add(wave_clock *v, const suspect *s) {
+    if (!v->suspects) v->suspects = och_calloc(SUSPECTS, sizeof *v->suspects);
+    if (!v->suspects || v->n_suspects == SUSPECTS) return;
+    for (uint32_t i = 0; i < v->n_suspects; i++)
+        if (v->suspects[i].cell == s->cell && v->suspects[i].lds == s->lds && v->suspects[i].uop == s->uop) return;
+    v->suspects[v->n_suspects] = *s;
+    v->suspects[v->n_suspects++].step = v->step;
+}
+
+/* The wave's compare-and-swap: its plain loads of these bytes were part of it. */
+static void suspect_clear(wave_clock *v, cell *c, uint64_t at, const touch *t, bool lds) {
+    for (unsigned i = 0; i < READERS; i++)
+        if (c->r[i].wave == t->wave && !(c->r[i].mask &= (uint8_t)~t->mask)) c->r[i].wave = 0;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < v->n_suspects; i++) {
+        suspect s = v->suspects[i];
+        if (s.cell == at && s.lds == lds) s.mask &= (uint8_t)~t->mask;
+        if (s.mask) v->suspects[n++] = s;
+    }
+    v->n_suspects = n;
+}
+
+/* `all`: the wave does what no compare-and-swap does. False: one of its suspects is guilty. */
+static bool suspect_judge(race *o, sim_wave *w, wave_clock *v, bool all) {
+    for (uint32_t i = 0; i < v->n_suspects; i++) {
+        const suspect *s = &v->suspects[i];
+        if (!all && v->step - s->step <= SUSPECT_STEPS) continue;
+        const accused a = {sim_program_uop(w->program, s->uop), s->addr, s->n_bytes, s->lane, false, s->lds};
+        return accuse(o, w, &a, &s->other);
+    }
+    return true;
+}
+
+/* The wave that made this touch, while it may still go on to a compare-and-swap; NULL: it has passed a point after which not. */
+static wave_clock *wave_of(race *o, const touch *t) {
+    uint64_t group = (t->wave - 1) / o->waves_group;
+    uint32_t i = (t->wave - 1) % o->waves_group;
+    for (group_clock *c = o->groups; c; c = c->next)
+        if (c->group->flat_id == group)
+            return c->group->waves[i].state == SIM_WAVE_DONE || c->waves[i].waits ? NULL : &c->waves[i];
+    return NULL;
+}
+
+/* An unordered pair of which one is a plain read and the other an atomic write. False: to be accused now. */
+static bool suspected(race *o, const sim_uop *u, wave_clock *v, const touch *x, const touch *t, unsigned lane, uint64_t addr,
+                      bool lds) {
+    if ((x->kind ^ t->kind) != (WRITE | ATOMIC) || (x->kind && t->kind)) return false;
+    suspect s = {.cell = addr / 8, .addr = addr, .uop = u->index, .n_bytes = o->access.n_bytes, .other = *x, .mask = t->mask,
+                 .lane = (uint8_t)lane, .lds = lds};
+    if (t->kind) { /* the other one is the reader */
+        if (!(v = wave_of(o, x))) return false;
+        s.uop = x->uop;
+        s.other = *t;
+        s.mask = x->mask & t->mask;
+        s.lane = x->lane;
+        s.addr = addr / 8 * 8 + (unsigned)__builtin_ctz(s.mask);
+        s.n_bytes = (uint32_t)__builtin_popcount(s.mask);
+    }
+    suspect_add(v, &s);
+    return true;
+}
+
 static bool judge(race *o, sim_wave *w, const sim_uop *u, wave_clock *v, cell *c, unsigned lane, uint64_t addr, touch *t,
                   bool lds) {
+    if (t->kind == (WRITE | ATOMIC) && strstr(u->inst->meaning, "CMP")) suspect_clear(v, c, addr / 8, t, lds);
     for (unsigned i = 0; i < WRITERS + READERS; i++) {
         touch *x = i < WRITERS ? &c->w[i] : &c->r[i - WRITERS];
         if (!x->wave || x->wave == t->wave || !(x->mask & t->mask)) continue;
@@ -306,7 +395,11 @@ static bool judge(race *o, sim_wave *w, const sim_uop *u, wave_clock *v, cell *c
             }
             continue;
         }
-        if (!before_now(v, x)) return accuse(o, w, u, x, lane, addr, t->kind);
+        if (!before_now(v, x)) {
+            if (suspected(o, u, v, x, t, lane, addr, lds)) continue;
+            const accused a = {u, addr, o->access.n_bytes, lane, t->kind & WRITE, lds};
+            return accuse(o, w, &a, x);
+        }
         if (t->kind & WRITE && !(x->mask & ~t->mask)) x->wave = 0; /* whoever is ordered with this one is with that one */
     }
     if (t->kind & WRITE) record(c->w, WRITERS, v, t);
@@ -334,7 +427,8 @@ static bool one(race *o, sim_wave *w, const sim_uop *u, wave_clock *v, unsigned 
             o->lost = true;
             return true;
         }
-        touch t = {.wave = wave_number(o, w), .time = v->now, .uop = u->index, .mask = (uint8_t)mask, .kind = kind};
+        touch t = {.wave = wave_number(o, w), .time = v->now, .uop = u->index, .mask = (uint8_t)mask, .kind = kind,
+                   .lane = (uint8_t)lane};
         if (!judge(o, w, u, v, c, lane, at > addr ? at : addr, &t, lds)) return false;
     }
     return true;
@@ -365,6 +459,10 @@ static bool before(sim_observer *ob, sim_wave *w, const sim_uop *u) {
     const sim_inst *inst = u->inst;
     sim_wait passed = sim_check_passed(w, v->prev, u);
     v->prev = u;
+    v->step++;
+    if (v->n_suspects && !suspect_judge(o, w, v, inst->format <= SIM_SOPP && (!strncmp(inst->meaning, "S_BARRIER", 9) ||
+                                                                             !strncmp(inst->meaning, "S_ENDPGM", 8))))
+        return false;
     if (v->waits) {
         v->waits = false;
         meet(o, w, v, g);
@@ -452,6 +550,7 @@ static void drop(race *o, group_clock *c) {
         sim_clock_drop(c->waves[i].known);
         sim_clock_drop(c->waves[i].shown);
         sim_clock_drop(c->waves[i].seen);
+        och_free(c->waves[i].suspects);
     }
     for (int i = 0; i < 2; i++) {
         sim_clock_drop(c->at[i].known);

@@ -17,6 +17,7 @@
 #include "exec/program.h"
 #include "exec/run.h"
 #include "exec/state.h"
+#include "exec/title.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -31,6 +32,8 @@
 #define MAX_WORKERS 256
 /* A launch that is expected to end within so many nanoseconds is its launcher's own. */
 #define OWN_NS 50000u
+/* Rounds of waves that meet at barriers, turns of groups that wait and groups that end, between looks at the clock. */
+#define LOOK 1024u
 
 typedef struct queue {
     sim_block *head, *tail;
@@ -46,6 +49,7 @@ typedef struct worker {
     uint64_t lease_next, lease_end;
     size_t ranges_capacity;
     uint64_t generation;
+    uint32_t n_looks;
     struct worker *next_guest;
 } worker;
 
@@ -115,16 +119,16 @@ static void report(sim_launch_state *s, sim_fault_kind kind, const char *text) {
 
 /* Where every wave of a group stands, for kernels that never end. */
 static void describe_waves(och_strbuf *t, const sim_group *g) {
-    static const char *states[] = {"running", "at a barrier", "running", "ended", "faulted"};
+    static const char *states[] = {"running", "waits at the barrier", "running", "ended", "faulted"};
     och_strbuf_printf(t, "; waves of workgroup (%u, %u, %u):", g->id[0], g->id[1], g->id[2]);
     for (uint32_t i = 0; i < g->n_waves && i < 8; i++) {
         const sim_wave *w = &g->waves[i];
         char text[96];
-        if (w->pc && w->pc->inst) sim_inst_print(w->pc->inst, w->lanes, text, sizeof text);
-        else text[0] = 0;
+        const sim_inst *at = w->state == SIM_WAVE_DONE ? NULL : sim_wave_stands_at(w);
         och_strbuf_printf(t, "%s %u %s", i ? "," : "", i, states[w->state]);
-        if (w->state != SIM_WAVE_DONE && w->pc && w->pc->inst)
-            och_strbuf_printf(t, " at 0x%x \"%s\"", w->pc->inst->offset, text);
+        if (!at) continue;
+        sim_inst_print(at, w->lanes, text, sizeof text);
+        och_strbuf_printf(t, "%s 0x%x \"%s\"", w->state == SIM_WAVE_BARRIER ? "," : " at", at->offset, text);
     }
     if (g->n_waves > 8) och_strbuf_printf(t, ", and %u more", g->n_waves - 8);
 }
@@ -138,6 +142,30 @@ static void group_fault(sim_block *b, sim_wave *w, bool all_waves) {
     if (all_waves) describe_waves(&t, &b->group);
     report(s, w->fault.kind, och_strbuf_str(&t));
     och_strbuf_deinit(&t);
+}
+
+static uint64_t executed(const sim_group *g) {
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < g->n_waves; i++) n += g->waves[i].n_executed;
+    return n;
+}
+
+static double sign_after = 10;
+
+void sim_pool_sign_after(double seconds) { sign_after = seconds; }
+
+/* Tells now and then that a long launch goes on: a simulated kernel that takes minutes and one that never ends look alike. */
+static void sign_of_life(sim_launch_state *s, sim_block *b) {
+    const uint64_t n = executed(&b->group);
+    const uint64_t all = atomic_fetch_add_explicit(&s->n_executed, n - b->n_told, memory_order_relaxed) + n - b->n_told;
+    b->n_told = n;
+    const double seconds = och_now_seconds() - s->started;
+    uint64_t due = atomic_load_explicit(&s->sign_us, memory_order_relaxed);
+    if (seconds * 1e6 < (double)due || !atomic_compare_exchange_strong(&s->sign_us, &due, (uint64_t)(seconds * 2e6) + 1)) return;
+    char title[256];
+    fprintf(stderr, "ochre-sim: %s has run for %.0f s: %" PRIu64 " of %" PRIu64 " workgroups ended, %.3g instructions so far\n",
+            sim_kernel_title(s->l->kernel->name, title, sizeof title), seconds,
+            atomic_load_explicit(&s->n_ended, memory_order_relaxed), s->n_groups, (double)all);
 }
 
 typedef enum outcome { ENDED, WAITS, SLICED, GAVE_WAY, FAULTED } outcome;
@@ -163,7 +191,7 @@ static outcome turn_of_group(worker *k, sim_block *b) {
     sim_launch_state *s = g->launch;
     /* Short beside a small budget: a wave that waits must not use it up before the others had their turn. */
     const int64_t slice = s->budget / 16 < SLICE ? (int64_t)(s->budget / 16) + 1 : SLICE;
-    for (int round = 0;; round++) {
+    for (unsigned round = 0;; round++) {
         bool ran = false, waits = false, sliced = false;
         for (uint32_t i = 0; i < g->n_waves; i++) {
             sim_wave *w = &g->waves[i];
@@ -191,10 +219,12 @@ static outcome turn_of_group(worker *k, sim_block *b) {
             }
         }
         if (g->n_live == 0) return ENDED;
+        if (sliced || round % LOOK == LOOK - 1) sign_of_life(s, b);
         if (!ran) {
             for (uint32_t i = 0; i < g->n_waves; i++)
                 if (g->waves[i].state == SIM_WAVE_BARRIER) {
-                    g->waves[i].fault = (sim_fault){.kind = SIM_FAULT_DEADLOCK, .lane = -1, .inst = g->waves[i].pc->inst};
+                    g->waves[i].fault = (sim_fault){.kind = SIM_FAULT_DEADLOCK, .lane = -1,
+                                                   .inst = sim_wave_stands_at(&g->waves[i])};
                     group_fault(b, &g->waves[i], true);
                     return FAULTED;
                 }
@@ -206,16 +236,12 @@ static outcome turn_of_group(worker *k, sim_block *b) {
     }
 }
 
-static uint64_t executed(const sim_group *g) {
-    uint64_t n = 0;
-    for (uint32_t i = 0; i < g->n_waves; i++) n += g->waves[i].n_executed;
-    return n;
-}
-
 static void release(worker *k, sim_block *b) {
     sim_launch_state *s = b->group.launch;
     TELL(s, group_end, &b->group);
-    atomic_fetch_add_explicit(&s->n_executed, executed(&b->group), memory_order_relaxed);
+    if (++k->n_looks % LOOK == 0) sign_of_life(s, b);
+    atomic_fetch_add_explicit(&s->n_executed, executed(&b->group) - b->n_told, memory_order_relaxed);
+    atomic_fetch_add_explicit(&s->n_ended, 1, memory_order_relaxed);
     atomic_fetch_sub(&s->resident, 1);
     if (k->spare && k->spare->capacity >= b->capacity) {
         och_free_aligned(b);
@@ -328,7 +354,10 @@ static bool run_block(worker *k, sim_block *b) {
     case FAULTED:
         release(k, b);
         return !k->waiting.n;
-    case WAITS: push(&k->waiting, b); return true;
+    case WAITS:
+        if (++k->n_looks % LOOK == 0) sign_of_life(s, b);
+        push(&k->waiting, b);
+        return true;
     case GAVE_WAY:
         /* Others are to look at what it did: new ones at once, those that wait when it has given way a few times. */
         if (++b->gave_way % 4) push_front(&k->waiting, b);
@@ -470,6 +499,8 @@ och_status sim_pool_run(sim_launch_state *s, och_err *err) {
     och_status st = start_workers(err);
     pthread_mutex_unlock(&pool.lock);
     OCH_TRY(st);
+    s->started = och_now_seconds();
+    atomic_store(&s->sign_us, (uint64_t)(sign_after * 1e6));
     worker *guest = is_own(s) ? take_guest() : NULL;
     if (guest) {
         run_own(guest, s);

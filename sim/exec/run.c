@@ -2,13 +2,18 @@
 #include "exec/run.h"
 
 #include "base/alloc.h"
+#include "base/size.h"
 #include "base/strbuf.h"
 #include "exec/control.h"
 #include "exec/observer.h"
+#include "exec/title.h"
+#include "mem/around.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #if defined(__x86_64__)
 #include <xmmintrin.h>
@@ -16,6 +21,8 @@
 
 /* Instructions a lone wave runs before its limit is looked at. */
 #define SLICE (1 << 20)
+/* An address below is taken for a null pointer and an offset. */
+#define NULL_BYTES 65536u
 
 #if defined(__x86_64__)
 #define HOST_CSR 0x1f80u /* round to nearest, denormals, no traps: what sim_wave_mode_set makes of the usual MODE */
@@ -154,7 +161,7 @@ och_status sim_run_wave(sim_program *p, sim_wave *w, uint64_t max_instructions, 
             w->state = SIM_WAVE_FAULT;
             w->fault = (sim_fault){.kind = SIM_FAULT_BUDGET, .lane = -1, .inst = w->pc->inst};
         }
-        if (w->state == SIM_WAVE_BARRIER) w->fault = (sim_fault){.kind = SIM_FAULT_DEADLOCK, .lane = -1, .inst = w->pc->inst};
+        if (w->state == SIM_WAVE_BARRIER) w->fault = (sim_fault){.kind = SIM_FAULT_DEADLOCK, .lane = -1, .inst = sim_wave_stands_at(w)};
         if (w->state == SIM_WAVE_FAULT || w->state == SIM_WAVE_BARRIER) {
             char text[OCH_ERR_MESSAGE_BYTES];
             sim_fault_describe(w, "the program", l->worker.space, text, sizeof text);
@@ -184,26 +191,68 @@ const char *sim_fault_name(sim_fault_kind kind) {
     return "?";
 }
 
-static void describe_nearest(och_strbuf *s, const sim_space *space, uint64_t addr) {
-    sim_range r;
-    bool found = sim_space_find(space, addr, &r);
-    if (r.lo == r.hi) {
-        och_strbuf_puts(s, "; there is no allocation at all");
+static void describe_range(och_strbuf *s, const sim_range *r) {
+    static const char *kinds[] = {"device", "pinned host", "managed", "code", "array", "kernel-argument"};
+    och_strbuf_printf(s, "%s%s allocation #%" PRIu64 " of %" PRIu64 " bytes [0x%" PRIx64 ", 0x%" PRIx64 ")", r->freed ? "freed " : "",
+                      r->kind < OCH_COUNT(kinds) ? kinds[r->kind] : "?", r->serial, r->hi - r->lo, r->lo, r->hi);
+}
+
+/* Is there memory of the process at this address? */
+static bool host_has(uint64_t addr) {
+    unsigned char resident;
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    return mincore((void *)(uintptr_t)(addr / page * page), 1, &resident) == 0;
+}
+
+/* What lies at an address, or around it. */
+static void describe_place(och_strbuf *s, const sim_space *space, uint64_t addr) {
+    sim_range r, below, above;
+    if (sim_space_find(space, addr, &r)) {
+        och_strbuf_puts(s, "; inside ");
+        describe_range(s, &r);
+        och_strbuf_printf(s, ", at byte %" PRIu64, addr - r.lo);
         return;
     }
-    static const char *kinds[] = {"device", "pinned host", "managed", "code", "array", "kernel-argument"};
-    const char *kind = r.kind < sizeof kinds / sizeof *kinds ? kinds[r.kind] : "?";
-    och_strbuf_printf(s, "; %s %s%s allocation #%" PRIu64 " of %" PRIu64 " bytes [0x%" PRIx64 ", 0x%" PRIx64 ")",
-                      found ? "inside" : "nearest:", r.freed ? "freed " : "", kind, r.serial, r.hi - r.lo, r.lo, r.hi);
-    if (addr >= r.hi) och_strbuf_printf(s, ", %" PRIu64 " bytes past its end", addr - r.hi);
-    if (addr < r.lo) och_strbuf_printf(s, ", %" PRIu64 " bytes before it", r.lo - addr);
-    if (found) och_strbuf_printf(s, ", at byte %" PRIu64, addr - r.lo);
+    if (addr < NULL_BYTES) {
+        och_strbuf_puts(s, "; a null pointer");
+        if (addr) och_strbuf_printf(s, " and %" PRIu64 " bytes", addr);
+        return;
+    }
+    if (!sim_space_owns(space, addr, 1) && host_has(addr)) {
+        och_strbuf_puts(s, "; memory of the host that is neither pinned (hipHostMalloc, hipHostRegister) nor managed");
+        return;
+    }
+    const unsigned sides = sim_space_around(space, addr, &below, &above);
+    if (!sides) och_strbuf_puts(s, "; there is no allocation of data at all");
+    if (sides & SIM_BELOW) {
+        och_strbuf_puts(s, "; below: ");
+        describe_range(s, &below);
+        och_strbuf_printf(s, ", %" PRIu64 " bytes past its end", addr - below.hi);
+    }
+    if (sides & SIM_ABOVE) {
+        och_strbuf_puts(s, "; above: ");
+        describe_range(s, &above);
+        och_strbuf_printf(s, ", %" PRIu64 " bytes before it", above.lo - addr);
+    }
+}
+
+const sim_inst *sim_wave_stands_at(const sim_wave *w) {
+    const sim_uop *u = w->pc;
+    /* The wave goes on behind its barrier, which has the uop before. */
+    if (u && w->state == SIM_WAVE_BARRIER) u--;
+    return u ? u->inst : NULL;
+}
+
+/* A race in LDS says so itself. */
+static bool of_lds(const sim_fault *f) {
+    return f->kind == SIM_FAULT_LDS || (f->kind == SIM_FAULT_RACE && f->what && !strncmp(f->what, "in LDS", 6));
 }
 
 void sim_fault_describe(const sim_wave *w, const char *kernel_name, const sim_space *space, char *buf, size_t n) {
     const sim_fault *f = &w->fault;
     och_strbuf s = {0};
-    och_strbuf_printf(&s, "%s: %s", kernel_name, sim_fault_name(f->kind));
+    char title[512];
+    och_strbuf_printf(&s, "%s: %s", sim_kernel_title(kernel_name, title, sizeof title), sim_fault_name(f->kind));
     if (f->inst) {
         char text[128];
         sim_inst_print(f->inst, w->lanes, text, sizeof text);
@@ -216,14 +265,15 @@ void sim_fault_describe(const sim_wave *w, const char *kernel_name, const sim_sp
                      f->kind == SIM_FAULT_READONLY || f->kind == SIM_FAULT_LDS || f->kind == SIM_FAULT_SCRATCH ||
                      f->kind == SIM_FAULT_RACE || f->kind == SIM_FAULT_UNINITIALIZED;
     if (addressed && f->size_bytes)
-        och_strbuf_printf(&s, ", %s of %u bytes at 0x%" PRIx64, f->store ? "write" : "read", f->size_bytes, f->addr);
+        och_strbuf_printf(&s, ", %s of %u bytes at %s0x%" PRIx64, f->store ? "write" : "read", f->size_bytes,
+                          of_lds(f) ? "LDS address " : "", f->addr);
     else if (f->kind == SIM_FAULT_PC && f->addr)
         och_strbuf_printf(&s, ", to 0x%" PRIx64, f->addr);
     if (f->kind == SIM_FAULT_LDS) och_strbuf_printf(&s, "; the workgroup has %u bytes", g->lds_bytes);
     if (f->kind == SIM_FAULT_SCRATCH) och_strbuf_printf(&s, "; a lane has %u bytes", w->scratch_lane_bytes);
-    if (f->what) och_strbuf_printf(&s, "; %s", f->what);
+    if (f->what && f->kind != SIM_FAULT_LDS) och_strbuf_printf(&s, "; %s", f->what);
     if (space && (f->kind == SIM_FAULT_MEMORY || f->kind == SIM_FAULT_FREED || f->kind == SIM_FAULT_READONLY))
-        describe_nearest(&s, space, f->addr);
+        describe_place(&s, space, f->addr);
     snprintf(buf, n, "%s", och_strbuf_str(&s));
     och_strbuf_deinit(&s);
 }

@@ -21,7 +21,10 @@ void sim_run_leave(uint32_t old);
 /* Runs a wave until it leaves the loop: w->state says why. The control word is the default before and after. */
 void sim_wave_resume(sim_wave *w, sim_worker *worker, int64_t slice);
 
-/* A report of a fault: kernel, instruction, lane, address, nearest allocation. */
+/* The instruction that the wave waits at or runs next; NULL: none. */
+const sim_inst *sim_wave_stands_at(const sim_wave *w);
+
+/* A report of a fault: kernel, instruction, lane, address and what lies there or around it. */
 void sim_fault_describe(const sim_wave *w, const char *kernel_name, const sim_space *space, char *buf, size_t n);
 const char *sim_fault_name(sim_fault_kind kind);
 

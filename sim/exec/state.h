@@ -22,7 +22,9 @@ struct sim_launch_state {
     _Atomic int64_t outstanding; /* leased and not finished */
     _Atomic int32_t resident;    /* started and not finished */
     _Atomic bool abort;
-    _Atomic uint64_t n_executed;
+    _Atomic uint64_t n_executed, n_ended; /* instructions; groups */
+    double started;
+    _Atomic uint64_t sign_us;    /* microseconds since then: the next sign of life */
     struct {                     /* global wave sync: waves that arrived at a barrier of the whole launch, and how many completed */
         _Atomic uint32_t arrived, phase;
     } gws[64];
@@ -42,6 +44,7 @@ typedef struct sim_block {
     struct sim_block *next;
     size_t capacity;
     uint32_t slices, gave_way;
+    uint64_t n_told; /* instructions that the launch's n_executed has already */
     bool set_aside; /* ever */
     sim_group group;
 } sim_block;

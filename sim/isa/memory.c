@@ -29,19 +29,19 @@ const sim_mem_row *sim_mem_row_find(const char *meaning, unsigned format) {
 uint8_t *sim_mem_miss(sim_wave *w, const sim_uop *u, sim_range *c, int lane, uint64_t addr, uint32_t n_bytes, bool store) {
     const sim_space *space = sim_wave_space(w);
     if (!space) {
-        sim_wave_fault(w, u, SIM_FAULT_MEMORY, lane, addr, n_bytes, store, "there is no memory here");
+        sim_wave_fault(w, u, SIM_FAULT_MEMORY, lane, addr, n_bytes, store, NULL);
         return NULL;
     }
     uint64_t now = sim_space_generation(space);
     sim_range r;
     bool found = sim_space_find(space, addr, &r);
     if (found && r.freed) {
-        sim_wave_fault(w, u, SIM_FAULT_FREED, lane, addr, n_bytes, store, "the allocation was freed");
+        sim_wave_fault(w, u, SIM_FAULT_FREED, lane, addr, n_bytes, store, NULL);
         return NULL;
     }
     if (!found || n_bytes > r.hi - addr) {
         sim_wave_fault(w, u, SIM_FAULT_MEMORY, lane, addr, n_bytes, store,
-                       found ? "it runs past the end of its allocation" : "outside every allocation");
+                       found ? "it runs past the end of its allocation" : NULL);
         return NULL;
     }
     if (store && r.read_only && addr >= r.rw_lo && addr < r.rw_hi && n_bytes <= r.rw_hi - addr) {
@@ -50,7 +50,7 @@ uint8_t *sim_mem_miss(sim_wave *w, const sim_uop *u, sim_range *c, int lane, uin
         r.read_only = false;
     }
     if (store && (!sim_mem_writable(&r, addr) || n_bytes > r.hi - addr)) {
-        sim_wave_fault(w, u, SIM_FAULT_READONLY, lane, addr, n_bytes, store, "the allocation is read-only");
+        sim_wave_fault(w, u, SIM_FAULT_READONLY, lane, addr, n_bytes, store, NULL);
         return NULL;
     }
     *c = r;
@@ -60,7 +60,7 @@ uint8_t *sim_mem_miss(sim_wave *w, const sim_uop *u, sim_range *c, int lane, uin
 
 static bool scratch_inside(sim_wave *w, const sim_uop *u, int lane, uint32_t off, uint32_t n_bytes, bool store) {
     if (w->scratch && n_bytes <= w->scratch_lane_bytes && off <= w->scratch_lane_bytes - n_bytes) return true;
-    sim_wave_fault(w, u, SIM_FAULT_SCRATCH, lane, off, n_bytes, store, "outside the lane's scratch");
+    sim_wave_fault(w, u, SIM_FAULT_SCRATCH, lane, off, n_bytes, store, NULL);
     return false;
 }
 /* Bytes up to the next dword stand together, dwords are w->lanes dwords apart. */

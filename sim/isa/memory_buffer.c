@@ -89,7 +89,7 @@ static uint8_t *host_of(sim_wave *w, const sim_uop *u, sim_range *c, int lane, u
     uint64_t scratch = (uint64_t)(uintptr_t)w->scratch, bytes = (uint64_t)w->lanes * w->scratch_lane_bytes;
     if (w->scratch && addr - scratch < bytes) {
         if (n <= bytes - (addr - scratch)) return w->scratch + (addr - scratch);
-        sim_wave_fault(w, u, SIM_FAULT_SCRATCH, lane, addr - scratch, n, store, "outside the wave's scratch");
+        sim_wave_fault(w, u, SIM_FAULT_SCRATCH, lane, addr - scratch, n, store, NULL);
         return NULL;
     }
     return sim_mem_at(w, u, c, lane, addr, n, store);
@@ -100,7 +100,7 @@ static bool scratch_overrun(sim_wave *w, const sim_uop *u, const resource *d, in
     if (!w->scratch || !d->swizzle || d->base != (uint64_t)(uintptr_t)w->scratch) return false;
     uint64_t bytes = (uint64_t)w->lanes * w->scratch_lane_bytes;
     if (addr - d->base <= bytes && n <= bytes - (addr - d->base)) return false;
-    sim_wave_fault(w, u, SIM_FAULT_SCRATCH, lane, addr - d->base, n, store, "outside the wave's scratch");
+    sim_wave_fault(w, u, SIM_FAULT_SCRATCH, lane, addr - d->base, n, store, NULL);
     return true;
 }
 

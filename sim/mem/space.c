@@ -8,6 +8,7 @@
  * current; a list that was replaced is released once both sets have been seen empty since. */
 #include "mem/space.h"
 
+#include "mem/around.h"
 #include "mem/space_list.h"
 
 #include "base/alloc.h"
@@ -419,6 +420,20 @@ bool sim_space_find(const sim_space *s, uint64_t addr, sim_range *out) {
     bool found = sim_list_find(list, addr, out);
     leave(n);
     return found;
+}
+
+unsigned sim_space_around(const sim_space *s, uint64_t addr, sim_range *below, sim_range *above) {
+    unsigned sides = 0;
+    sim_range r;
+    atomic_uint *n;
+    const sim_list *list = enter(s, &n);
+    for (uint64_t from = 0; !(sides & SIM_ABOVE) && sim_list_from(list, from, &r); from = r.hi) {
+        if (r.kind == SIM_MEM_CODE || r.kind == SIM_MEM_KERNARG) continue;
+        if (r.hi <= addr) *below = r, sides |= SIM_BELOW;
+        else if (r.lo > addr) *above = r, sides |= SIM_ABOVE;
+    }
+    leave(n);
+    return sides;
 }
 
 bool sim_space_owns(const sim_space *s, uint64_t addr, uint64_t size_bytes) {

@@ -166,7 +166,7 @@ static void barrier_not_reached(void **s) {
 }
 static void deadlock(void **s) {
     (void)s;
-    crime(OF("progress", "deadlock", NULL, 1, 128), OCH_DEVICE, SIM_FAULT_BUDGET, "waves of workgroup (0, 0, 0)|0 at a barrier");
+    crime(OF("progress", "deadlock", NULL, 1, 128), OCH_DEVICE, SIM_FAULT_BUDGET, "waves of workgroup (0, 0, 0)|: 0 waits at the barrier, 0x|s_barrier");
     clean(OF("progress", "deadlock_clean", NULL, 1, 128), NULL);
 }
 static void infinite_loop(void **s) {
@@ -294,6 +294,29 @@ static void race_global(void **s) {
     clean(OF("race", "race_global_groups_clean", NULL, 4, 64), NULL);
 }
 
+/* An atomic made of a plain load and compare-and-swap is no race with itself; what else reads its word is one. */
+static uint32_t bits(float x) {
+    uint32_t u;
+    memcpy(&u, &x, 4);
+    return u;
+}
+static void swaps_must(const run *r, const result *got) {
+    const uint32_t n = r->grid * r->block;
+    must(r, got, got->out[0] == bits((float)n) && got->out[2 + 5] == bits((float)n / 32));
+}
+static void race_swap(void **s) {
+    (void)s;
+    clean(OF("race_swap", "race_swap_clean", NULL, 4, 128), swaps_must);
+    clean(OF("race_swap", "race_swap_made_clean", NULL, 4, 128), swaps_must);
+    crime(OF("race_swap", "race_swap_read", "race", 4, 64), OCH_DEVICE, SIM_FAULT_RACE,
+          "in global memory, not ordered with the ");
+    crime(OF("race_swap", "race_swap_read_lds", "race", 1, 128), OCH_DEVICE, SIM_FAULT_RACE,
+          "in LDS, not ordered with the | of 4 bytes at LDS address 0x0");
+    crime(OF("race_swap", "race_swap_early", "race", 2, 64), OCH_DEVICE, SIM_FAULT_RACE, "not ordered with the ");
+    crime(OF("race_swap", "race_swap_other", "race", 4, 64), OCH_DEVICE, SIM_FAULT_RACE,
+          "not ordered with the ");
+}
+
 /* Under weak memory the kernel ends well and its result is wrong. */
 static void wrong_when_weak(run r, const char *only, bool (*right)(const run *r, const result *got)) {
     for (size_t b = 0; b < sizeof boards / sizeof *boards; b++) {
@@ -391,7 +414,7 @@ int main(void) {
         cmocka_unit_test(trap), cmocka_unit_test(jump_off_code), cmocka_unit_test(too_many_threads),
         cmocka_unit_test(too_much_lds), cmocka_unit_test(too_many_registers), cmocka_unit_test(wrong_target),
         cmocka_unit_test(uninit), cmocka_unit_test(race_lds),
-        cmocka_unit_test(race_lds_unoptimised), cmocka_unit_test(race_global), cmocka_unit_test(missing_fence),
+        cmocka_unit_test(race_lds_unoptimised), cmocka_unit_test(race_global), cmocka_unit_test(race_swap), cmocka_unit_test(missing_fence),
         cmocka_unit_test(half_fences), cmocka_unit_test(memory_of_one_target),
         cmocka_unit_test(unknown_check),
     };

@@ -3,7 +3,7 @@
 set -e
 from=tests/isa/crimes to=tests/golden/sim/crimes
 for t in gfx1100 gfx942 gfx1201; do
-    for f in memory progress limits uninit race; do
+    for f in memory progress limits uninit race race_swap; do
         clang-22 -x hip --offload-arch=$t --cuda-device-only --no-gpu-bundle-output -nogpuinc -nogpulib -O3 -std=c++17 \
             -mcode-object-version=5 -Wno-pass-failed $from/$f.hip -o $to/$f-$t.hsaco
         llvm-strip-22 --strip-unneeded $to/$f-$t.hsaco
