@@ -1,5 +1,6 @@
 #include "board/quirk.h"
 
+#include "base/size.h"
 #include "base/strbuf.h"
 
 #include <stdlib.h>
@@ -31,6 +32,24 @@ static bool parse_number(const char *s, const char *end, uint64_t *out) {
     }
 }
 
+/* The number of a hipError_t, by its name or as one. */
+static bool parse_error(const char *s, const char *end, uint64_t *out) {
+    static const struct {
+        const char *name;
+        int value;
+    } errors[] = {
+#define HIP_ERROR(name, value, text) {#name, value},
+#include "hip/hip_errors.def"
+#undef HIP_ERROR
+    };
+    for (size_t i = 0; i < OCH_COUNT(errors); i++)
+        if (strlen(errors[i].name) == (size_t)(end - s) && !memcmp(errors[i].name, s, (size_t)(end - s))) {
+            *out = (uint64_t)errors[i].value;
+            return true;
+        }
+    return parse_number(s, end, out);
+}
+
 static och_status unknown_quirk(const char *s, size_t n, och_err *err) {
     och_strbuf known;
     och_strbuf_init(&known);
@@ -60,7 +79,7 @@ och_status sim_quirks_parse(const char *text, sim_quirks *out_quirks, och_err *e
         if (wants) {
             const char *v = s + name + 1, *end = s + n, *colon = memchr(v, ':', (size_t)(end - v));
             q->has_extra = colon != NULL;
-            if (!parse_number(v, colon ? colon : end, &q->value) || (colon && !parse_number(colon + 1, end, &q->extra)))
+            if (!parse_number(v, colon ? colon : end, &q->value) || (colon && !(id == SIM_QUIRK_carveout ? parse_number : parse_error)(colon + 1, end, &q->extra)))
                 return och_err_set(err, OCH_INVALID, "OCHRE_SIM_QUIRKS: \"%.*s\" of \"%s\" is not %s", (int)(end - v), v,
                                    rows[id].name, rows[id].value);
         }

@@ -13,6 +13,7 @@
 #include "exec/program.h"
 #include "exec/state.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -343,6 +344,18 @@ static void count_end(sim_observer *o, const sim_launch_state *s) {
         och_strbuf_deinit(&t);
     }
     destroy(c);
+}
+
+och_status sim_count_judge(const char *how, och_err *err) {
+    static const char *const words[] = {"0", "1", "text", "json"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (!how || !strcmp(how, words[i])) return OCH_OK;
+    if (!strpbrk(how, "/."))
+        return och_err_set(err, OCH_INVALID, "OCHRE_SIM_COUNT: \"%s\" is neither text nor json; a file is known by a slash or a dot "
+                           "in its name", how);
+    FILE *f = fopen(how, "a");
+    if (!f || fclose(f)) return och_err_set(err, OCH_IO, "OCHRE_SIM_COUNT: cannot write %s: %s", how, strerror(errno));
+    return OCH_OK;
 }
 
 och_status sim_count_create(const sim_launch *l, sim_observer **out, och_err *err) {

@@ -1,32 +1,61 @@
 /* Launches in every form; all end in sim_launch_make. */
 #include "hip/launch.h"
 
+#include "exec/title.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Codes of refused shapes changed at 7.0. */
 static hipError_t zero_shape(void) { return sim_hip_at_least(7) ? hipErrorInvalidValue : hipErrorInvalidConfiguration; }
 static hipError_t too_many(void) { return sim_hip_at_least(7) ? hipErrorInvalidConfiguration : hipErrorInvalidValue; }
 
+/* Says which limit a launch breaks: HIP's error alone does not. */
+__attribute__((format(printf, 3, 4))) static hipError_t refuse(const sim_launch_request *r, hipError_t e, const char *fmt, ...) {
+    char title[256], why[256];
+    va_list list;
+    va_start(list, fmt);
+    vsnprintf(why, sizeof why, fmt, list);
+    va_end(list);
+    fprintf(stderr, "ochre-sim: launch of %s refused (%s): %s\n", sim_kernel_title(r->f->kernel->name, title, sizeof title),
+            sim_hipGetErrorName(e), why);
+    return e;
+}
+
 static hipError_t check_shape(const sim_launch_request *r) {
     const sim_kernel *k = r->f->kernel;
     const sim_board *b = &r->f->module->dev->board;
     uint64_t threads = 1, blocks = 1;
     for (int i = 0; i < 3; i++) {
-        if (!r->grid[i] || !r->block[i]) return zero_shape();
+        if (!r->grid[i] || !r->block[i])
+            return refuse(r, zero_shape(), "dimension %d of the %s is 0", i, r->block[i] ? "grid" : "block");
         uint64_t items = r->in_items ? r->grid[i] : r->grid[i] * r->block[i];
-        if (items > UINT32_MAX) return hipErrorInvalidConfiguration;
-        if (!och_u64_mul(threads, r->block[i], &threads)) return too_many();
+        if (items > UINT32_MAX)
+            return refuse(r, hipErrorInvalidConfiguration, "dimension %d of the grid has %" PRIu64 " threads: at most %u", i, items,
+                          UINT32_MAX);
+        if (!och_u64_mul(threads, r->block[i], &threads)) threads = UINT64_MAX;
         blocks *= r->in_items ? och_u64_ceil_div(r->grid[i], r->block[i]) : r->grid[i];
     }
-    if (threads > 1024) return too_many();
+    if (threads > 1024)
+        return refuse(r, too_many(), "a block of %u x %u x %u threads: at most 1024", r->block[0], r->block[1], r->block[2]);
     if (k->max_flat_workgroup_size && threads > k->max_flat_workgroup_size)
-        return sim_hip_at_least(7) ? hipErrorInvalidConfiguration : hipErrorLaunchFailure;
+        return refuse(r, sim_hip_at_least(7) ? hipErrorInvalidConfiguration : hipErrorLaunchFailure,
+                      "a block of %" PRIu64 " threads: the kernel is compiled for at most %u (__launch_bounds__)", threads,
+                      k->max_flat_workgroup_size);
     for (int i = 0; i < 3; i++)
-        if (k->reqd_workgroup_size[i] && k->reqd_workgroup_size[i] != r->block[i]) return hipErrorInvalidConfiguration;
-    if (r->lds_bytes > b->lds_group_bytes || k->lds_bytes + r->lds_bytes > b->lds_group_bytes) return hipErrorInvalidValue;
+        if (k->reqd_workgroup_size[i] && k->reqd_workgroup_size[i] != r->block[i])
+            return refuse(r, hipErrorInvalidConfiguration, "dimension %d of the block is %u: the kernel is compiled for %u", i,
+                          r->block[i], k->reqd_workgroup_size[i]);
+    if (r->lds_bytes > b->lds_group_bytes || k->lds_bytes + r->lds_bytes > b->lds_group_bytes)
+        return refuse(r, hipErrorInvalidValue, "%zu bytes of dynamic shared memory beside %u static ones: %s has %u for a block",
+                      r->lds_bytes, k->lds_bytes, b->key, b->lds_group_bytes);
     if (r->cooperative) {
         uint64_t resident = (uint64_t)sim_blocks_mp(r->f, (unsigned)threads, r->lds_bytes) * b->multiprocessors;
-        if (blocks > resident) return hipErrorCooperativeLaunchTooLarge;
+        if (blocks > resident)
+            return refuse(r, hipErrorCooperativeLaunchTooLarge, "a cooperative grid of %" PRIu64 " blocks: %s holds %" PRIu64 " at once",
+                          blocks, b->key, resident);
     }
     return hipSuccess;
 }

@@ -1,6 +1,7 @@
 #include "hip/hip.h"
 
 #include "base/env.h"
+#include "exec/settings.h"
 #include "target/target.h"
 
 #include <dlfcn.h>
@@ -201,6 +202,33 @@ static int claimed_version(och_err *err) {
     return 60300;
 }
 
+/* Everything that the environment says, judged: the boards, SIM_HIP_MAX_DEVICES at most. */
+static och_status settings(sim_device *devices, int *n, sim_quirks *quirks, int *version, bool *count_clock, och_err *err) {
+    if (!(*version = claimed_version(err))) return err->status;
+    const char *clock = och_env_get(OCH_ENV_OCHRE_SIM_CLOCK);
+    *count_clock = clock && !strcmp(clock, "count");
+    if (clock && !*count_clock && strcmp(clock, "host") != 0)
+        return och_err_set(err, OCH_INVALID, "OCHRE_SIM_CLOCK: \"%s\" is not host or count", clock);
+    OCH_TRY(sim_quirks_parse(och_env_get(OCH_ENV_OCHRE_SIM_QUIRKS), quirks, err));
+    OCH_TRY(sim_settings_judge(err));
+    const char *boards = och_env_get(OCH_ENV_OCHRE_SIM_BOARD);
+    return parse_boards(boards ? boards : "gfx1100", devices, n, err);
+}
+
+int sim_ochreSimJudge(char *message, size_t n) {
+    och_err err;
+    och_err_clear(&err);
+    int n_devices = 0, version;
+    bool count_clock;
+    sim_quirks quirks;
+    sim_device *devices = och_calloc(SIM_HIP_MAX_DEVICES, sizeof *devices);
+    och_status st = devices ? settings(devices, &n_devices, &quirks, &version, &count_clock, &err)
+                            : och_err_nomem(&err, SIM_HIP_MAX_DEVICES * sizeof *devices, "devices");
+    och_free(devices);
+    if (message && n) snprintf(message, n, "%s", st == OCH_OK ? "" : err.message);
+    return st;
+}
+
 static void initialise(void) {
     och_err err;
     och_err_clear(&err);
@@ -208,25 +236,12 @@ static void initialise(void) {
     och_status st = OCH_NOMEM;
     int n = 0;
     sim_hip.trace = och_env_flag(OCH_ENV_OCHRE_SIM_TRACE);
-    const char *clock = och_env_get(OCH_ENV_OCHRE_SIM_CLOCK);
-    sim_hip.count_clock = clock && !strcmp(clock, "count");
     sim_device *devices = och_calloc(SIM_HIP_MAX_DEVICES, sizeof *devices);
     if (!devices) {
         st = och_err_nomem(&err, SIM_HIP_MAX_DEVICES * sizeof *devices, "devices");
         goto done;
     }
-    sim_hip.version = claimed_version(&err);
-    if (!sim_hip.version) {
-        st = err.status;
-        goto done;
-    }
-    if (clock && !sim_hip.count_clock && strcmp(clock, "host") != 0) {
-        st = och_err_set(&err, OCH_INVALID, "OCHRE_SIM_CLOCK: \"%s\" is not host or count", clock);
-        goto done;
-    }
-    OCH_TRY_GOTO(sim_quirks_parse(och_env_get(OCH_ENV_OCHRE_SIM_QUIRKS), &sim_hip.quirks, &err));
-    const char *boards = och_env_get(OCH_ENV_OCHRE_SIM_BOARD);
-    OCH_TRY_GOTO(parse_boards(boards ? boards : "gfx1100", devices, &n, &err));
+    OCH_TRY_GOTO(settings(devices, &n, &sim_hip.quirks, &sim_hip.version, &sim_hip.count_clock, &err));
     filter(och_env_get(OCH_ENV_ROCR_VISIBLE_DEVICES), devices, &n);
     const char *hip = och_env_get(OCH_ENV_HIP_VISIBLE_DEVICES);
     filter(hip ? hip : och_env_get(OCH_ENV_CUDA_VISIBLE_DEVICES), devices, &n);

@@ -4,6 +4,7 @@
 
 #include "base/env.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -43,8 +44,26 @@ static bool library_dir(char *out, size_t n) {
 }
 
 typedef struct setting {
-    const char *name, *value;
+    const char *name, *value, *option; /* option: NULL for what is not judged */
 } setting;
+
+/* The library itself says whether it understands the environment, before the program starts and meets a HIP that does not
+ * work. -1, or a message and the exit code. */
+static int judge(const char *dir, const setting *settings, size_t n) {
+    char file[4200], why[1024] = "";
+    snprintf(file, sizeof file, "%s/libamdhip64.so", dir);
+    void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+    if (!library) return och_main_error("the simulator does not load: %s", dlerror());
+    int (*judged)(char *, size_t) = (int (*)(char *, size_t))(uintptr_t)dlsym(library, "ochreSimJudge");
+    if (!judged) return och_main_error("%s is not the simulator's library", file);
+    if (judged(why, sizeof why) == 0) return -1;
+    for (size_t i = 0; i < n; i++) {
+        const size_t len = strlen(settings[i].name);
+        if (settings[i].option && settings[i].value && !strncmp(why, settings[i].name, len) && why[len] == ':')
+            return och_main_usage("sim", "%s%s", settings[i].option, why + len);
+    }
+    return och_main_usage("sim", "%s", why);
+}
 
 /* 'value' as a word of the shell. */
 static void print_quoted(const char *name, const char *value) {
@@ -63,7 +82,7 @@ int och_cmd_sim(int argc, char **argv) {
     const och_opt opts[] = {
         {"board", 'b', OCH_OPT_STR, &board, 0, 0, "BOARDS", "gfx1151, gfx1100x4, gfx1201+gfx1103 (default: gfx1100)", NULL},
         {"check", 0, OCH_OPT_STR, &check, 0, 0, "LIST", "optional checks: uninit, race, weak, barrier, or all", NULL},
-        {"count", 0, OCH_OPT_STR, &count, 0, 0, "HOW", "counters of each launch: text, json, or a file for JSON lines", NULL},
+        {"count", 0, OCH_OPT_STR, &count, 0, 0, "HOW", "counters of each launch: text, json, or a file for JSON lines (a / or . in its name)", NULL},
         {"quirks", 0, OCH_OPT_STR, &quirks, 0, 0, "LIST", "quirks of the runtime, NAME or NAME=VALUE (docs/simulator.md)", NULL},
         {"hip-version", 0, OCH_OPT_STR, &version, 0, 0, "V", "the HIP version to claim: 5.2, 6.3, 7.2", NULL},
         {"budget", 0, OCH_OPT_U64, &budget, 1, 0, "N", "instructions a wave may execute (default: 4e9)", NULL},
@@ -90,22 +109,25 @@ int och_cmd_sim(int argc, char **argv) {
     snprintf(threads_text, sizeof threads_text, "%" PRId32, threads);
     snprintf(budget_text, sizeof budget_text, "%" PRIu64, budget);
     const setting settings[] = {
-        {"LD_LIBRARY_PATH", path},
-        {"OCHRE_SIM_BOARD", board},
-        {"OCHRE_SIM_CHECK", check},
-        {"OCHRE_SIM_COUNT", count},
-        {"OCHRE_SIM_QUIRKS", quirks},
-        {"OCHRE_SIM_HIP_VERSION", version},
-        {"OCHRE_SIM_BUDGET", budget ? budget_text : NULL},
-        {"OCHRE_SIM_THREADS", threads ? threads_text : NULL},
-        {"OCHRE_SIM_DETERMINISTIC", deterministic ? "1" : NULL},
-        {"OCHRE_SIM_TRACE", trace ? "1" : NULL},
+        {"LD_LIBRARY_PATH", path, NULL},
+        {"OCHRE_SIM_BOARD", board, "--board"},
+        {"OCHRE_SIM_CHECK", check, "--check"},
+        {"OCHRE_SIM_COUNT", count, "--count"},
+        {"OCHRE_SIM_QUIRKS", quirks, "--quirks"},
+        {"OCHRE_SIM_HIP_VERSION", version, "--hip-version"},
+        {"OCHRE_SIM_BUDGET", budget ? budget_text : NULL, NULL},
+        {"OCHRE_SIM_THREADS", threads ? threads_text : NULL, NULL},
+        {"OCHRE_SIM_DETERMINISTIC", deterministic ? "1" : NULL, NULL},
+        {"OCHRE_SIM_TRACE", trace ? "1" : NULL, NULL},
     };
-    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
-        if (!settings[i].value) continue;
-        if (print_env) print_quoted(settings[i].name, settings[i].value);
-        else if (setenv(settings[i].name, settings[i].value, 1)) return och_main_error("setenv: %s", strerror(errno));
-    }
+    const size_t n = sizeof settings / sizeof *settings;
+    for (size_t i = 0; i < n; i++)
+        if (settings[i].value && setenv(settings[i].name, settings[i].value, 1))
+            return och_main_error("setenv: %s", strerror(errno));
+    /* Judged as they are, whoever set them. */
+    if ((rc = judge(dir, settings, n)) >= 0) return rc;
+    for (size_t i = 0; i < n && print_env; i++)
+        if (settings[i].value) print_quoted(settings[i].name, settings[i].value);
     if (print_env) return OCH_EXIT_OK;
     execvp(program[0], program);
     return och_main_error("cannot run %.500s: %s", program[0], strerror(errno));

@@ -75,8 +75,12 @@ static void quirks_parse(void **state) {
     assert_true(q.q[SIM_QUIRK_fail_copy].value == 16 && q.q[SIM_QUIRK_fail_copy].has_extra &&
                 q.q[SIM_QUIRK_fail_copy].extra == 700);
     assert_true(q.q[SIM_QUIRK_no_managed].on && !q.q[SIM_QUIRK_no_pageable].on);
+    assert_int_equal(sim_quirks_parse("fail_alloc=2:hipErrorIllegalAddress,lost_at=1:hipErrorUnknown", &q, &err), OCH_OK);
+    assert_true(q.q[SIM_QUIRK_fail_alloc].value == 2 && q.q[SIM_QUIRK_fail_alloc].extra == 700);
+    assert_true(q.q[SIM_QUIRK_lost_at].has_extra && q.q[SIM_QUIRK_lost_at].extra == 999);
     static const char *const bad[] = {"nothing", "memory", "memory=", "memory=x", "memory=1Q", "memory=1G2", "no_managed=1",
-                                      "fail_copy=1:",
+                                      "fail_copy=1:", "fail_copy=1:hipErrorNone", "fail_copy=1:hipError",
+                                      "carveout=1:hipErrorUnknown",
                                       "memoryx=1"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         och_err_clear(&err);

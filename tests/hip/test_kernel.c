@@ -171,6 +171,33 @@ static void shapes(int zero, int many, int over_bound) {
     OK(H(hipModuleLaunchKernel)(b, 1, 1, 1, 64, 1, 1, 0, NULL, params, NULL));
     OK(H(hipDeviceSynchronize)());
 }
+/* What each refusal says on standard error. */
+static void refusals(void) {
+    unsigned *d;
+    void *params[] = {&d};
+    hipFunction_t f = get(load(), "count"), b = get(load(), "bounded");
+    OK(H(hipMalloc)((void **)&d, 4));
+    (void)H(hipModuleLaunchKernel)(f, 1, 1, 1, 2048, 1, 1, 0, NULL, params, NULL);
+    (void)H(hipModuleLaunchKernel)(f, 1, 1, 1, 64, 1, 1, 1 << 20, NULL, params, NULL);
+    (void)H(hipModuleLaunchKernel)(b, 1, 1, 1, 128, 1, 1, 0, NULL, params, NULL);
+    (void)H(hipModuleLaunchKernel)(f, 1, 0, 1, 64, 1, 1, 0, NULL, params, NULL);
+    (void)H(hipModuleLaunchKernel)(f, 1u << 31, 1, 1, 64, 1, 1, 0, NULL, params, NULL);
+    (void)H(hipModuleLaunchCooperativeKernel)(f, 97, 1, 1, 1024, 1, 1, 0, NULL, params);
+}
+static void refusals_say_the_limit(void **state) {
+    (void)state;
+    static const char *const parts[] = {
+        "launch of count refused (hipErrorInvalidValue): a block of 2048 x 1 x 1 threads: at most 1024",
+        "1048576 bytes of dynamic shared memory beside 0 static ones: gfx1100 has 65536 for a block",
+        "launch of bounded refused (hipErrorLaunchFailure): a block of 128 threads: the kernel is compiled for at most 64",
+        "dimension 1 of the grid is 0", "dimension 0 of the grid has 137438953472 threads",
+        "a cooperative grid of 97 blocks: gfx1100 holds 96 at once"};
+    char said[4096];
+    assert_int_equal(in_process("", NULL, refusals, said, sizeof said), 0);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (!strstr(said, parts[i])) fail_msg("expected \"%s\" in: %s", parts[i], said);
+}
+
 TEST(refused_shapes_6, "OCHRE_SIM_HIP_VERSION=6.3", NULL) {
     shapes(hipErrorInvalidConfiguration, hipErrorInvalidValue, hipErrorLaunchFailure);
 }
@@ -283,7 +310,7 @@ int main(void) {
             cmocka_unit_test(axpy_gfx942),
         cmocka_unit_test(axpy_deterministic), cmocka_unit_test(a_target_without_code), cmocka_unit_test(modules),
         cmocka_unit_test(the_library_api), cmocka_unit_test(registration), cmocka_unit_test(dynamic_lds),
-        cmocka_unit_test(refused_shapes_6), cmocka_unit_test(refused_shapes_7),
+        cmocka_unit_test(refusals_say_the_limit), cmocka_unit_test(refused_shapes_6), cmocka_unit_test(refused_shapes_7),
             cmocka_unit_test(faults_surface_at_the_next_call),
         cmocka_unit_test(a_reset_device_is_in_order_again), cmocka_unit_test(occupancy),
         cmocka_unit_test(cooperative_launches_are_bounded), cmocka_unit_test(one_launch_on_several_devices)};

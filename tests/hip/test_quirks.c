@@ -68,6 +68,11 @@ TEST(fail_alloc_with_an_error, "OCHRE_SIM_QUIRKS=fail_alloc=1:999", NULL) {
     GIVES(999, H(hipMalloc)(&p, 4));
 }
 
+TEST(fail_alloc_with_a_named_error, "OCHRE_SIM_QUIRKS=fail_alloc=1:hipErrorIllegalAddress", NULL) {
+    void *p;
+    GIVES(hipErrorIllegalAddress, H(hipMalloc)(&p, 4));
+}
+
 TEST(fail_copy, "OCHRE_SIM_QUIRKS=fail_copy=2:700", NULL) {
     void *p;
     int v = 0;
@@ -112,6 +117,38 @@ TEST(quirk_without_its_value, "OCHRE_SIM_QUIRKS=fail_alloc", NULL) {
     GIVES(hipErrorNotInitialized, H(hipGetDeviceCount)(&n));
 }
 
+/* Every setting is judged when the library starts, and by the function with which a launcher asks before. */
+static void judged_body(void) {
+    int n;
+    char why[512] = "";
+    typedef int judge(char *, size_t);
+    judge *f = (judge *)(uintptr_t)hip_symbol("ochreSimJudge");
+    CHECK(f(why, sizeof why) != 0 && f(NULL, 0) != 0);
+    fprintf(stderr, "<%s>", why);
+    GIVES(hipErrorNotInitialized, H(hipGetDeviceCount)(&n));
+}
+static void settings_are_judged(void **state) {
+    (void)state;
+    static const char *const rows[][2] = {
+        {"OCHRE_SIM_BOARD=gfx1100x4+gfx1", "<OCHRE_SIM_BOARD: no simulated board \"gfx1\"; known: gfx906, "},
+        {"OCHRE_SIM_CHECK=race,rase", "<OCHRE_SIM_CHECK: \"rase\" is no check; known are barrier, weak, race, uninit, all>"},
+        {"OCHRE_SIM_COUNT=txt", "<OCHRE_SIM_COUNT: \"txt\" is neither text nor json"},
+        {"OCHRE_SIM_COUNT=/nonexistent/x", "<OCHRE_SIM_COUNT: cannot write /nonexistent/x: No such file"},
+        {"OCHRE_SIM_QUIRKS=fail_alloc=1:hipErrorNone", "<OCHRE_SIM_QUIRKS: "},
+        {"OCHRE_SIM_HIP_VERSION=9", "<OCHRE_SIM_HIP_VERSION: \"9\" is not 5.2, 6.3 or 7.2>"},
+        {"OCHRE_SIM_CLOCK=sun", "<OCHRE_SIM_CLOCK: "}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char said[2048];
+        assert_int_equal(in_process(rows[i][0], NULL, judged_body, said, sizeof said), 0);
+        if (!strstr(said, rows[i][1])) fail_msg("%s: expected \"%s\" in: %s", rows[i][0], rows[i][1], said);
+    }
+}
+TEST(good_settings, "OCHRE_SIM_BOARD=gfx1100x2 OCHRE_SIM_CHECK=all OCHRE_SIM_COUNT=json OCHRE_SIM_QUIRKS=memory=1G", NULL) {
+    typedef int judge(char *, size_t);
+    char why[512] = "x";
+    CHECK(((judge *)(uintptr_t)hip_symbol("ochreSimJudge"))(why, sizeof why) == 0 && !*why);
+}
+
 /* exit() runs finalizers: with the quirk the process is still there after a while. */
 static void finalizer_hangs(void **state) {
     (void)state;
@@ -142,7 +179,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_pageable), cmocka_unit_test(no_managed), cmocka_unit_test(carveout), cmocka_unit_test(memory),
         cmocka_unit_test(refuses_version_6), cmocka_unit_test(refuses_version_5), cmocka_unit_test(takes_both_versions),
-        cmocka_unit_test(fail_alloc), cmocka_unit_test(fail_alloc_with_an_error), cmocka_unit_test(fail_copy),
+        cmocka_unit_test(fail_alloc), cmocka_unit_test(fail_alloc_with_an_error),
+        cmocka_unit_test(fail_alloc_with_a_named_error), cmocka_unit_test(settings_are_judged), cmocka_unit_test(good_settings),
+        cmocka_unit_test(fail_copy),
         cmocka_unit_test(fail_launch), cmocka_unit_test(lost_at), cmocka_unit_test(unknown_quirk),
         cmocka_unit_test(quirk_without_its_value), cmocka_unit_test(finalizer_hangs)};
     return cmocka_run_group_tests(tests, NULL, NULL);
