@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#define MAX_PLANES 16
+#define MAX_PLANES OCH_KL_MAX_PLANES
 
 static och_kl_type scalar(och_kl_base b) {
     return och_kl_type_of(b, 1);
@@ -88,9 +88,12 @@ bool och_kl_format_planes(och_kl_spec *s, och_kl_buffer *b) {
             ok = false;
             break;
         }
+        int64_t span = p->per_block ? block : unit;
+        b->arg->planes[i].bytes = bytes;
+        b->arg->planes[i].span = (uint32_t)span;
+        b->arg->n_planes = i + 1;
         b->planes[i] = at = och_kl_keep(s, pos, p->name, at, OCH_KL_L_GROUP);
         if (!p->next) break;
-        int64_t span = p->per_block ? block : unit;
         och_kl_ir *entries = k;
         if (span > 1)
             entries =

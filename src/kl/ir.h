@@ -126,6 +126,7 @@ struct och_kl_ins {
     och_kl_ir *value, *limit, *step;
     och_kl_mem mem;
     och_kl_list body, other;
+    bool share; /* FOR: over a share of lanes or of waves: the host keeps `limit` far enough from the end of 31 bits */
     och_kl_ins *next;
 };
 

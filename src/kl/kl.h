@@ -43,13 +43,14 @@ typedef struct och_kl_binding {
 
 /* Part of a code's identity (jit/kernel.h): goes up with every change of what the same source becomes, so that packs of before
  * are known to be stale. */
-#define OCH_KL_EMITTER 1
+#define OCH_KL_EMITTER 2
 
 #define OCH_KL_NAME_BYTES 48
 #define OCH_KL_MAX_ARGS 24
 #define OCH_KL_MAX_SIZES 16
-#define OCH_KL_MAX_RULES 16
+#define OCH_KL_MAX_RULES 24
 #define OCH_KL_MAX_STEPS 24
+#define OCH_KL_MAX_PLANES 16
 
 /* A small program over sizes and constants, for grids and requires: a stack machine on int64. */
 typedef enum och_kl_step_op {
@@ -72,10 +73,15 @@ typedef struct och_kl_arg {
     char name[OCH_KL_NAME_BYTES];
     och_kl_arg_kind kind;
     bool in, out, optional;
-    bool in_place; /* an output that is inout, or that may lie over an input; and those inputs: they may overlap */
+    bool in_place; /* inout, or named by `over`, or has it: what is written may be what was read */
+    uint32_t over; /* the arguments, bit by their numbers, that may be this very memory: what `over` says, from both sides */
     char type[OCH_KL_NAME_BYTES]; /* storage type, format's or act's name, scalar type */
     uint32_t elem_bytes;          /* BUFFER, SCALAR */
     uint32_t align_bytes;         /* that addresses and row strides must have: the widest access */
+    int n_planes;                 /* WEIGHT, ACT: of a row of k elements, each in ceil(k / span) entries of `bytes`, up to a */
+    struct {                      /* multiple of 16 bytes */
+        uint32_t bytes, span;
+    } planes[OCH_KL_MAX_PLANES];
     int rank;                     /* 0 for a scalar */
     och_kl_rule dims[3];          /* each a size (one SIZE step) or a constant expression */
     uint32_t offset, bytes;       /* of the pointer or the scalar in the kernel's arguments */

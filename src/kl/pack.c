@@ -110,6 +110,18 @@ static och_status take_sizes(packing *p) {
 
 static void store(packing *p, uint32_t offset, const void *v, size_t n) { memcpy(p->out->args + offset, v, n); }
 
+/* Bytes of a row: planes one behind the other, each up to a multiple of 16; false: more than 64 bits hold. */
+static bool row_of_planes(const och_kl_arg *a, uint64_t k, uint64_t *out_bytes) {
+    *out_bytes = 0;
+    for (int i = 0; i < a->n_planes; i++) {
+        uint64_t n = k / a->planes[i].span + (k % a->planes[i].span != 0), bytes;
+        if (__builtin_mul_overflow(n, (uint64_t)a->planes[i].bytes, &bytes) || bytes > UINT64_MAX - 15 ||
+            __builtin_add_overflow(*out_bytes, (bytes + 15) & ~(uint64_t)15, out_bytes))
+            return false;
+    }
+    return true;
+}
+
 static och_status put_buffer(packing *p, int i) {
     const och_kl_arg *a = &p->s->args[i];
     const och_kl_actual *x = p->by_arg[i];
@@ -125,13 +137,18 @@ static och_status put_buffer(packing *p, int i) {
     store(p, a->offset, &x->addr, 8);
     /* Strides from the last dimension outwards: a dense row where none is given. */
     uint64_t dense = (uint64_t)(a->rank ? x->dims[a->rank - 1] : 0);
-    if (!planes && __builtin_mul_overflow(dense, (uint64_t)a->elem_bytes, &dense))
+    uint64_t row = 0;
+    if (planes ? !row_of_planes(a, dense, &row) : __builtin_mul_overflow(dense, (uint64_t)a->elem_bytes, &dense))
         return och_err_set(p->err, OCH_RANGE, "kernel %s, argument %s: the size of a row overflows", p->s->kernel, a->name);
-    /* Within a row code counts with 32 bits. */
-    if (x->addr && (planes ? (a->rank > 1 ? x->row_bytes[a->rank - 2] : 0) : dense) > UINT32_MAX)
-        return och_err_set(p->err, OCH_RANGE, "kernel %s, argument %s: expected rows of less than 4 GiB, found %llu bytes", p->s->kernel, a->name,
-                           (unsigned long long)(planes ? x->row_bytes[a->rank - 2] : dense));
-    uint64_t reach = planes ? x->row_bytes[0] : dense; /* from the first byte to behind the last */
+    if (planes && x->addr && !empty && x->row_bytes[0] && x->row_bytes[0] < row)
+        return och_err_set(p->err, OCH_INVALID, "kernel %s, argument %s: expected rows of %s of at least %llu bytes, found %llu", p->s->kernel, a->name,
+                           a->type, (unsigned long long)row, (unsigned long long)x->row_bytes[0]);
+    /* Within a row code counts with 32 bits; where there are no rows, with 64. */
+    uint64_t length = planes && a->rank > 1 ? x->row_bytes[a->rank - 2] : dense;
+    if (x->addr && a->rank > 1 && length > UINT32_MAX)
+        return och_err_set(p->err, OCH_RANGE, "kernel %s, argument %s: expected rows of less than 4 GiB, found %llu bytes",
+                           p->s->kernel, a->name, (unsigned long long)length);
+    uint64_t reach = !planes ? dense : a->n_planes ? row : x->row_bytes[0]; /* from the first byte to behind the last */
     for (int d = a->rank - 2; d >= 0; d--) {
         uint64_t stride = x->row_bytes[d] ? x->row_bytes[d] : dense;
         if (planes && !x->row_bytes[d] && x->addr)
@@ -148,11 +165,10 @@ static och_status put_buffer(packing *p, int i) {
         int64_t elements = (int64_t)(planes || !a->elem_bytes ? stride : stride / a->elem_bytes);
         store(p, a->stride_offset[d], &elements, 8);
         p->stride[i][d] = stride;
-        uint64_t all;
-        if (__builtin_mul_overflow(stride, (uint64_t)x->dims[d], &all))
+        uint64_t all, behind = x->dims[d] ? (uint64_t)(x->dims[d] - 1) : 0;
+        if (__builtin_mul_overflow(stride, (uint64_t)x->dims[d], &all) || __builtin_add_overflow(reach, behind * stride, &reach))
             return och_err_set(p->err, OCH_RANGE, "kernel %s, argument %s: its size overflows", p->s->kernel, a->name);
         if (all > dense) dense = all; /* the distance of one row may be anything: it is as long as it is */
-        reach += x->dims[d] ? (uint64_t)(x->dims[d] - 1) * stride : 0;
     }
     p->extent[i] = x->addr && !empty ? reach : 0;
     return OCH_OK;
@@ -200,7 +216,7 @@ static och_status check_overlaps(const packing *p) {
             const och_kl_arg *a = &s->args[i], *b = &s->args[j];
             if (i == j || !a->out || !p->extent[i] || !p->extent[j]) continue;
             if (are_apart(p, i, j)) continue;
-            if (a->in_place && b->in_place) {
+            if (a->over >> j & 1) {
                 OCH_TRY(check_in_place(p, i, j));
                 continue;
             }

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#define MAGIC 0x3153424fu /* "OBS1" */
+#define MAGIC 0x3253424fu /* "OBS2" */
 
 static void put(och_strbuf *b, uint64_t v, int n_bytes) {
     unsigned char raw[8];
@@ -44,9 +44,15 @@ och_status och_kl_signature_write(const och_kl_signature *s, och_strbuf *out, oc
         put_str(out, a->name);
         put(out, (uint64_t)a->kind, 1);
         put(out, (uint64_t)(a->in | a->out << 1 | a->optional << 2 | a->in_place << 3), 1);
+        put(out, a->over, 4);
         put_str(out, a->type);
         put(out, a->elem_bytes, 4);
         put(out, a->align_bytes, 4);
+        put(out, (uint64_t)a->n_planes, 1);
+        for (int p = 0; p < a->n_planes; p++) {
+            put(out, a->planes[p].bytes, 4);
+            put(out, a->planes[p].span, 4);
+        }
         put(out, (uint64_t)a->rank, 1);
         for (int d = 0; d < a->rank; d++) put_rule(out, &a->dims[d]);
         put(out, a->offset, 4);
@@ -101,9 +107,14 @@ static bool inside(uint32_t offset, uint32_t bytes, uint32_t all) { return bytes
 static bool get_arg(och_cursor *c, const och_kl_signature *s, och_kl_arg *a) {
     int kind, flags;
     if (!get_str(c, a->name, sizeof a->name) || !get_int(c, 1, OCH_KL_A_SCALAR, &kind) || !get_int(c, 1, 15, &flags) ||
-        !get_str(c, a->type, sizeof a->type) || !get_u32(c, &a->elem_bytes) || !get_u32(c, &a->align_bytes) || !get_int(c, 1, 3, &a->rank))
+        !get_u32(c, &a->over) || !get_str(c, a->type, sizeof a->type) || !get_u32(c, &a->elem_bytes) ||
+        !get_u32(c, &a->align_bytes) || !get_int(c, 1, OCH_KL_MAX_PLANES, &a->n_planes))
         return false;
+    for (int p = 0; p < a->n_planes; p++)
+        if (!get_u32(c, &a->planes[p].bytes) || !get_u32(c, &a->planes[p].span) || !a->planes[p].span) return false;
+    if (!get_int(c, 1, 3, &a->rank) || a->over >> s->n_args) return false;
     a->kind = (och_kl_arg_kind)kind;
+    if (a->n_planes && a->kind != OCH_KL_A_WEIGHT && a->kind != OCH_KL_A_ACT) return false;
     a->in = flags & 1;
     a->out = flags >> 1 & 1;
     a->optional = flags >> 2 & 1;
@@ -146,6 +157,6 @@ och_status och_kl_signature_read(const void *bytes, size_t n_bytes, och_kl_signa
     memset(out_s, 0, sizeof *out_s);
     if (get_all(&c, out_s)) return OCH_OK;
     memset(out_s, 0, sizeof *out_s);
-    return och_err_set(err, OCH_CORRUPT, "a kernel's signature: expected the fields of version 1, found something else at byte %llu of %zu",
+    return och_err_set(err, OCH_CORRUPT, "a kernel's signature: expected the fields of version 2, found something else at byte %llu of %zu",
                        (unsigned long long)c.pos, n_bytes);
 }

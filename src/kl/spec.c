@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_THREADS 1024
 #define MAX_LOWERINGS 1000 /* each raises a level of a variable: a limit that no kernel should meet */
 
 void *och_kl_alloc(och_kl_spec *s, size_t count, size_t size) {
@@ -296,6 +295,8 @@ static bool alias(och_kl_spec *s, const och_kl_arg_ast *a, och_kl_buffer *b) {
         if (!other) return och_kl_error(s->diag, n->pos, "over: no buffer is named \"%s\"", n->name);
         if (other == b) return och_kl_error(s->diag, n->pos, "over: %s itself", n->name);
         other->aliased = b->aliased = true;
+        b->arg->over |= 1u << (other - s->buffers);
+        other->arg->over |= 1u << (b - s->buffers);
     }
     return true;
 }
@@ -386,7 +387,7 @@ static bool arguments(och_kl_spec *s) {
     return true;
 }
 
-/* Within a row 32 bits are enough, and an index of a share is an i32: the host makes sure. */
+/* Within a row 32 bits are enough: the host makes sure. */
 static bool row_rules(och_kl_spec *s) {
     och_kl_signature *sig = s->sig;
     uint32_t bytes[OCH_KL_MAX_SIZES] = {0};
@@ -404,7 +405,7 @@ static bool row_rules(och_kl_spec *s) {
             return och_kl_error(s->diag, s->kernel->pos,
                                 "more than %d requirements, those on the lengths of rows included", OCH_KL_MAX_RULES);
         och_kl_rule *r = &sig->rules[sig->n_rules++];
-        int64_t most = (int64_t)(UINT32_MAX / bytes[i]) - MAX_THREADS;
+        int64_t most = (int64_t)(UINT32_MAX / bytes[i]) - OCH_KL_MAX_THREADS;
         char name[OCH_KL_NAME_BYTES]; /* GCC cannot tell that the two are apart in the signature */
         memcpy(name, sig->sizes[i], sizeof name);
         *r = (och_kl_rule){.n_steps = 3};
@@ -425,9 +426,9 @@ static bool geometry(och_kl_spec *s) {
     if (k->waves && !och_kl_eval_const_int(s, k->waves, "the number of waves", &waves)) return false;
     och_kl_pos pos = k->waves ? k->waves->pos : k->pos;
     if (waves < 1) return och_kl_error(s->diag, pos, "a workgroup has at least one wave, found %lld", (long long)waves);
-    if (waves > MAX_THREADS || waves * s->profile.wave > MAX_THREADS)
+    if (waves > OCH_KL_MAX_THREADS || waves * s->profile.wave > OCH_KL_MAX_THREADS)
         return och_kl_error(s->diag, pos, "%lld waves of %d lanes are more than %d threads", (long long)waves,
-                            s->profile.wave, MAX_THREADS);
+                            s->profile.wave, OCH_KL_MAX_THREADS);
     sig->wave = s->profile.wave;
     sig->waves = (int)waves;
     sig->threads = (int)waves * s->profile.wave;
@@ -501,6 +502,7 @@ static och_status lower(och_kl_spec *s, och_err *err) {
         s->code->body.first = s->prologue.first;
         if (!s->code->body.last) s->code->body.last = s->prologue.last;
     }
+    if (ok && !och_kl_bound_shares(s)) ok = false;
     for (och_kl_var *v = s->code->vars; v && !s->code->lds; v = v->next)
         if (v->space == OCH_KL_LDS) s->code->lds = v;
     return ok ? OCH_OK : OCH_COMPILE;

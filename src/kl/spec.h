@@ -69,7 +69,7 @@ typedef struct och_kl_buffer {
     och_kl_ir *dims[3]; /* i64 */
     uint64_t multiples[3];
     och_kl_ir *strides[2]; /* i64: elements, or bytes of WEIGHT and ACT */
-    och_kl_ir *planes[16]; /* u32: where each begins in a row */
+    och_kl_ir *planes[OCH_KL_MAX_PLANES]; /* u32: where each begins in a row */
 } och_kl_buffer;
 
 typedef struct och_kl_lds {
@@ -90,7 +90,7 @@ typedef struct och_kl_bundle {
     och_kl_list *outer; /* not NULL: they are declared in it, behind `outer_anchor`, and assigned there */
     och_kl_ins *outer_anchor;
     och_kl_pos pos;
-    och_kl_ir *loaded[16];
+    och_kl_ir *loaded[OCH_KL_MAX_PLANES];
 } och_kl_bundle;
 
 struct och_kl_tile;
@@ -182,6 +182,9 @@ typedef struct och_kl_spec {
 } och_kl_spec;
 
 #define OCH_KL_MAX_NODES 2000000u
+#define OCH_KL_MAX_THREADS 1024 /* of a workgroup */
+/* What .lanes(n) and .waves(n) share is counted in i32, and the last turn of a thread ends behind n. */
+#define OCH_KL_MOST_SHARED (INT32_MAX - OCH_KL_MAX_THREADS)
 
 /* ---- spec.c ---- */
 /* Counts a node; false: too many. */
@@ -338,6 +341,10 @@ bool och_kl_var_tile(och_kl_spec *s, const och_kl_stmt *x);
 bool och_kl_tile_method(och_kl_spec *s, const och_kl_expr *e, const och_kl_val *tile, const char *name,
                         och_kl_val *out);
 bool och_kl_rowvec_index(och_kl_spec *s, const och_kl_expr *e, const och_kl_val *v, och_kl_val *out);
+
+/* ---- bounds.c ---- */
+/* Rules for the host on what is shared, once all is lowered. */
+bool och_kl_bound_shares(och_kl_spec *s);
 
 /* ---- rule.c ---- */
 bool och_kl_rule_of(och_kl_spec *s, const och_kl_expr *e, och_kl_rule *out, bool *out_const, int64_t *out_value);

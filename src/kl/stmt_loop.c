@@ -154,6 +154,9 @@ bool och_kl_stmt_for(och_kl_spec *s, const och_kl_stmt *x) {
             return och_kl_error(s->diag, r->step->pos, "a share of a range has its own step");
         if (!share(s, r->a, &from, &by_int, &level, &n) || !och_kl_eval(s, n, &b) || !och_kl_to_index(s, n->pos, b, &b))
             return false;
+        if (och_kl_is_int(b.ir, &known) && known > OCH_KL_MOST_SHARED)
+            return och_kl_error(s->diag, n->pos, "a share is of at most %d, found %lld", OCH_KL_MOST_SHARED,
+                                (long long)known);
         limit = och_kl_convert(s->code, n->pos, scalar(OCH_KL_I32), b.ir);
         by = och_kl_i32(s, x->pos, by_int);
         /* Where the turns come out even, all make the same number of them. */
@@ -196,6 +199,7 @@ bool och_kl_stmt_for(och_kl_spec *s, const och_kl_stmt *x) {
     i->value = from;
     i->limit = limit;
     i->step = by;
+    i->share = !r->b;
     och_kl_loop loop = {0};
     loop.id = och_kl_level_new(s, &loop.level);
     och_kl_list *deferred = s->deferred;

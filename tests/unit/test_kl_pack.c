@@ -309,14 +309,92 @@ static void weights(void **state) {
     bad(a, 2, OCH_INVALID, "argument w: expected the bytes of a row of planes, found 0");
     a[0].row_bytes[0] = 100;
     bad(a, 2, OCH_INVALID, "argument w: expected rows a multiple of 16 bytes apart, found 100");
-    a[0].row_bytes[0] = 96, a[1].addr = 0x1000 + 4 * 96 - 4;
+    /* two units of 32 bytes, and two scales of 2 that take 16: 80 bytes, the last row too */
+    a[0].row_bytes[0] = 96, a[1].addr = 0x1000 + 3 * 96 + 80 - 4;
     bad(a, 2, OCH_INVALID, "expected argument y, which is written, apart from w");
-    a[1].addr = 0x1000 + 4 * 96;
+    a[1].addr = 0x1000 + 3 * 96 + 80;
     good(a, 2);
+    a[0].row_bytes[0] = 64;
+    bad(a, 2, OCH_INVALID, "argument w: expected rows of Q8_0 of at least 80 bytes, found 64");
+    a[0].row_bytes[0] = 80, a[0].dims[1] = 65; /* a unit more: 96 and 16 */
+    bad(a, 2, OCH_INVALID, "argument w: expected rows of Q8_0 of at least 112 bytes, found 80");
+    a[0].row_bytes[0] = 112, a[1].addr = 0x4000;
+    good(a, 2);
+    a[0].row_bytes[0] = 64, a[0].dims[0] = 0; /* of no rows */
+    a[1].dims[0] = 0;
+    good(a, 2);
+    a[0].dims[0] = a[1].dims[0] = 4, a[0].dims[1] = INT64_MAX, a[0].row_bytes[0] = 96;
+    assert_true(pack(a, 2) != OCH_OK && err.message[0]);
+}
+
+/* Which output may lie over which input is said pair by pair. */
+static void over(void **state) {
+    (void)state;
+    make("kernel k(a: in buf<f32>[n], b: in buf<f32>[n], y: out buf<f32>[n] over a, z: out buf<f32>[n] over b)\n"
+         "  launch grid(n) waves(1)\n"
+         "{ let i = group.id.x; y[i] = a[i] + b[i]; z[i] = 1.0; }\n");
+    och_kl_actual x[] = {{.name = "a", .addr = 0x1000, .dims = {4}}, {.name = "b", .addr = 0x2000, .dims = {4}},
+                         {.name = "y", .addr = 0x1000, .dims = {4}}, {.name = "z", .addr = 0x2000, .dims = {4}}};
+    assert_int_equal(arg("a")->over, 1u << 2);
+    assert_int_equal(arg("z")->over, 1u << 1);
+    good(x, 4);
+    x[2].addr = 0x2000, x[3].addr = 0x3000; /* y over b */
+    bad(x, 4, OCH_INVALID, "expected argument y, which is written, apart from b");
+    x[2].addr = x[3].addr = 0x5000; /* two outputs */
+    bad(x, 4, OCH_INVALID, "which is written, apart from");
+    make("kernel k(a: inout buf<f32>[n], b: inout buf<f32>[n])\n  launch grid(n) waves(1)\n"
+         "{ a[group.id.x] += 1.0; b[group.id.x] += 2.0; }\n");
+    och_kl_actual both[] = {{.name = "a", .addr = 0x1000, .dims = {4}}, {.name = "b", .addr = 0x1000, .dims = {4}}};
+    bad(both, 2, OCH_INVALID, "expected argument a, which is written, apart from b");
+}
+
+/* What is shared among lanes is counted in i32: the host refuses what would not fit. */
+static void shares(void **state) {
+    (void)state;
+    static const int64_t most = INT32_MAX - 1024;
+    static const struct {
+        const char *share;
+        int64_t n, c, u; /* the largest that are taken */
+        const char *words;
+    } cases[] = {{"group.lanes(n)", most, 1, 1, "expected n <= 2147482623"},
+                 {"wave.lanes(n / 4)", 4 * most + 3, 1, 1, "expected n / 4 <= 2147482623"},
+                 {"cluster(8).lanes(n * 2)", most / 2, 1, 1, "expected n * 2 <= 2147482623"},
+                 {"group.waves(c)", 1, most, 1, "expected c <= 2147482623"},
+                 {"group.lanes(i64(u) + 1)", 1, 1, most - 1, "expected u + 1 <= 2147482623"},
+                 {"group.lanes(i32(n))", most, 1, 1, "expected n <= 2147482623"},
+                 {"group.lanes(half)", 2 * most + 1, 1, 1, "expected n / 2 <= 2147482623"},
+                 {"group.lanes(part)", most, 1, 1, "expected n <= 2147482623"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char all[512];
+        snprintf(all, sizeof all,
+                 "kernel k(x: in buf<u8>[n], y: out buf<f32>[4], c: i64, u: u32)\n  launch grid(1) waves(2)\n"
+                 "{ let half = n / 2; var part = n; if c > 1 { part -= 1; }\n  for i in %s { y[0] = f32(x[i]); } }\n",
+                 cases[i].share);
+        make(all);
+        och_kl_actual a[] = {{.name = "x", .addr = (uint64_t)1 << 40, .dims = {cases[i].n}}, {.name = "y", .addr = 0x1000, .dims = {4}},
+                             {.name = "c", .integer = cases[i].c},                           {.name = "u", .integer = cases[i].u}};
+        good(a, 4); /* and of one dimension a buffer may be longer than 4 GiB */
+        if (cases[i].n > 1) a[0].dims[0]++;
+        if (cases[i].c > 1) a[2].integer++;
+        if (cases[i].u > 1) a[3].integer++;
+        bad(a, 4, OCH_INVALID, cases[i].words);
+    }
+    /* nothing is asked where it is small whatever n is */
+    make("kernel k(x: in buf<f32>[n], y: out buf<f32>[4], c: i64)\n  launch grid(1) waves(2)\n"
+         "{ for i in group.lanes(min(n - c, 256)) { y[0] = x[i]; } for i in group.lanes(n % 64) { y[1] = x[i]; } }\n");
+    assert_int_equal(sig.n_rules, 0);
+    och_kl_actual a[] = {{.name = "x", .addr = (uint64_t)1 << 40, .dims = {(int64_t)1 << 33}}, {.name = "y", .addr = 0x1000, .dims = {4}},
+                         {.name = "c", .integer = 5}};
+    good(a, 3);
+    /* nor twice, nor where a row's length says it */
+    make("kernel k(x: in buf<f32>[n, d], y: out buf<f32>[4])\n  launch grid(1) waves(2)\n"
+         "{ for i in group.lanes(d / 4) { y[0] = x[0, i]; } for i in group.lanes(n) { y[1] = x[i, 0]; } for i in wave.lanes(n) { y[2] = x[i, 1]; } }\n");
+    assert_int_equal(sig.n_rules, 2);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(scalars), cmocka_unit_test(shapes), cmocka_unit_test(huge), cmocka_unit_test(alignment),
-                                       cmocka_unit_test(apart), cmocka_unit_test(in_place), cmocka_unit_test(weights)};
+                                       cmocka_unit_test(apart), cmocka_unit_test(in_place), cmocka_unit_test(weights),
+                                       cmocka_unit_test(over), cmocka_unit_test(shares)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,6 +16,7 @@ static och_kl_signature *make(void) {
     snprintf(s.entry, sizeof s.entry, "k_WAVES_4");
     snprintf(s.spec, sizeof s.spec, "WAVES=4");
     snprintf(s.target, sizeof s.target, "gfx1151");
+    s.args[2].over = 1, s.args[0].over = 4;
     s.wave = 32, s.waves = 4, s.threads = 128, s.args_bytes = 64;
     s.n_args = 5, s.n_sizes = 2, s.n_rules = 1;
     const char *names[] = {"x", "w", "y", "eps", "steps"};
@@ -58,7 +59,7 @@ static void goes_out_and_comes_back(void **state) {
     och_strbuf_append(&b, "", 1);
     assert_int_equal(och_kl_signature_read(b.data, b.size, back, &err), OCH_CORRUPT);
     /* what would make packing write or read beyond its arrays */
-    for (int i = 0; i < 9; i++) {
+    for (int i = 0; i < 12; i++) {
         s = make();
         switch (i) {
         case 0: s->args[0].offset = 60; break;
@@ -69,6 +70,9 @@ static void goes_out_and_comes_back(void **state) {
         case 5: s->rules[0].steps[0].op = OCH_KL_R_ADD; break; /* of nothing */
         case 6: s->rules[0].n_steps = 4; break;              /* two numbers left */
         case 7: s->args[3].bytes = 1; break;                 /* an f32 of one byte */
+        case 8: s->args[2].over = 1u << 5; break;            /* no such argument */
+        case 9: s->args[0].n_planes = 1, s->args[0].planes[0].span = 1; break; /* of a plain buffer */
+        case 10: s->args[0].kind = OCH_KL_A_WEIGHT, s->args[0].n_planes = 1; break; /* a span of 0 */
         default: s->args[0].align_bytes = 24; break;
         }
         och_strbuf_clear(&again);
