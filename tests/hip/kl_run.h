@@ -13,7 +13,12 @@ typedef struct board {
     const char *arch;
     int wave;
 } board;
-static const board boards[] = {{"gfx1151", 32}, {"gfx1151", 64}, {"gfx1100", 32}, {"gfx1201", 32}, {"gfx90a", 64}, {"gfx942", 64}, {"gfx906", 64}, {"gfx1030", 32}};
+static const board boards[] = {{"gfx1151", 32}, {"gfx1151", 64}, {"gfx942", 64}, {"gfx1201", 32},
+                               {"gfx1100", 32}, {"gfx90a", 64},  {"gfx906", 64}, {"gfx1030", 32}};
+/* Every board compiles and runs every kernel, which takes minutes: without KL_BOARD these stand for all, one of each kind (waves
+ * of 32 and of 64 of one target, FNUZ and OCP fp8, MFMA and both WMMAs). KL_BOARD=all runs all, KL_BOARD=gfx906 the one;
+ * KL_TEST=conversions one test. */
+#define N_USUAL 4
 static const board *on; /* the board of this process */
 
 /* A buffer argument (host != NULL) or a scalar. */
@@ -199,7 +204,7 @@ static inline bool no_clang(void) { return system("command -v clang-22 clang-21 
         const char *only = getenv("KL_BOARD");                                                                                 \
         for (size_t i_ = 0; i_ < sizeof boards / sizeof *boards; i_++) {                                                       \
             on = &boards[i_];                                                                                                  \
-            if (only && strcmp(only, on->arch)) continue;                                                                      \
+            if (only ? strcmp(only, "all") && strcmp(only, on->arch) : i_ >= N_USUAL) continue;                                \
             char env_[96];                                                                                                     \
             snprintf(env_, sizeof env_, "OCHRE_SIM_BOARD=%s OCHRE_SIM_CHECK=%s", on->arch, checks);                            \
             if (in_process(env_, NULL, name##_body, NULL, 0)) fail_msg(#name " on %s, waves of %d", on->arch, on->wave);     \
