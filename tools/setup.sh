@@ -4,6 +4,7 @@
 #
 #   tools/setup.sh           build, run and test
 #   tools/setup.sh sim       and the compilers that the simulator is tested with
+#   tools/setup.sh hip       and a compiler for HIP programs of one's own (docs/simulator.md)
 #   tools/setup.sh fuzz      and clang with libFuzzer
 #   tools/setup.sh bench     and the compiler that builds llama.cpp, the peer of make bench
 set -eu
@@ -59,6 +60,14 @@ case " $* " in *" sim "*)
     need "linking code objects" lld-22 have ld.lld-22
     need "LLVM's reading of instructions, to compare with" llvm-22 have llvm-objdump-22
     need "HIP's headers and library, to compare with" libamdhip64-dev header hip/hip_runtime_api.h
+    ;;
+esac
+case " $* " in *" hip "*)
+    need "compiling HIP programs (Debian's headers of HIP 5.2 are too old for later ones)" clang-19 have clang++-19
+    need "linking code objects" lld-19 have ld.lld-19
+    need "device libraries for more targets" llvm-19 have llvm-dis-19
+    need "HIP's headers" libamdhip64-dev header hip/hip_runtime_api.h
+    need "device libraries" rocm-device-libs library amdgcn/bitcode/ocml.bc
     ;;
 esac
 case " $* " in *" bench "*)

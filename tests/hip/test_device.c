@@ -166,6 +166,34 @@ TEST(contexts_follow_devices, "OCHRE_SIM_BOARD=gfx1100x2", NULL) {
     CHECK(d == 0);
 }
 
+/* tools/device-libs.sh: the module that the installed device libraries lack holds the target's number. */
+static void device_libraries_of_other_targets(void **state) {
+    (void)state;
+    static const struct {
+        const char *digits;
+        int number; /* 1000 * major + 100 * minor + stepping */
+    } rows[] = {{"1151", 11501}, {"942", 9402}, {"1201", 12001}, {"90a", 9010}, {"1030", 10300}};
+    const char *script = "sh " OCHRE_SOURCE_DIR "/tools/device-libs.sh";
+    char folder[] = "/tmp/ochre-bitcode-XXXXXX", command[1024], said[512];
+    if (system("ls /usr/lib/*/amdgcn/bitcode/ocml.bc >/dev/null 2>&1 && command -v llvm-dis-19 >/dev/null")) skip();
+    assert_non_null(mkdtemp(folder));
+    snprintf(command, sizeof command, "%s %s gfx1151 gfx942 gfx1201 gfx90a gfx1030 >/dev/null", script, folder);
+    assert_int_equal(system(command), 0);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        snprintf(command, sizeof command, "llvm-dis-19 -o - %s/oclc_isa_version_%s.bc", folder, rows[i].digits);
+        FILE *f = popen(command, "r");
+        char wanted[64];
+        bool found = false;
+        snprintf(wanted, sizeof wanted, "constant i32 %d,", rows[i].number);
+        while (f && fgets(said, sizeof said, f)) found |= strstr(said, "@__oclc_ISA_version") && strstr(said, wanted);
+        assert_true(f && pclose(f) == 0);
+        if (!found) fail_msg("%s: no \"%s\"", command, wanted);
+    }
+    snprintf(command, sizeof command, "test -e %s/ocml.bc && ! %s %s gfx 2>/dev/null && ! %s %s gfx11x1 2>/dev/null && rm -r %s", folder,
+             script, folder, script, folder, folder);
+    assert_int_equal(system(command), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(default_board_is_described), cmocka_unit_test(several_boards),
@@ -175,6 +203,7 @@ int main(void) {
         cmocka_unit_test(name_7_claims_7_2), cmocka_unit_test(setting_beats_name), cmocka_unit_test(every_call_is_exported),
         cmocka_unit_test(library_0_has_no_library_calls), cmocka_unit_test(library_3_has_three),
             cmocka_unit_test(library_5_has_five),
-        cmocka_unit_test(entry_points), cmocka_unit_test(contexts_follow_devices)};
+        cmocka_unit_test(entry_points), cmocka_unit_test(contexts_follow_devices),
+        cmocka_unit_test(device_libraries_of_other_targets)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
