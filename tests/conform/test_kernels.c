@@ -61,6 +61,35 @@ static void distributions(kernel_rig *k) {
         }
 }
 
+/* A row with a number that is not finite is none of softmax's, but for -infinity beside others, whose weight is 0; the rows
+ * beside it are what they are without it. */
+static void odd_distributions(kernel_rig *k) {
+    enum { N = 3, D = 1000 };
+    static float plain[N * D], plain_sum[N];
+    static const float odd[] = {NAN, INFINITY, -INFINITY};
+    for (int v = -1; v < 6; v++) {
+        state = 9;
+        fill(x, N * D, 3.0);
+        for (int j = 0; v >= 0 && j < D; j++)
+            if (v >= 3 || j == 700) x[D + j] = odd[v % 3];
+        och_kl_actual soft[] = {kernel_rig_f32(k, "x", x, N, D), kernel_rig_f32(k, "y", y, N, D)};
+        kernel_rig_run(k, "softmax", "WAVES=8", soft, 2);
+        och_kl_actual sum[] = {kernel_rig_f32(k, "x", x, N, D), kernel_rig_f32(k, "y", z, N, 1)};
+        kernel_rig_run(k, "logsumexp", "WAVES=8", sum, 2);
+        if (v < 0) memcpy(plain, y, sizeof plain), memcpy(plain_sum, z, sizeof plain_sum);
+        for (int i = 0; i < N; i++) {
+            bool bad = v >= 0 && i == 1 && v != 2;
+            if (i != 1 && (memcmp(y + i * D, plain + i * D, D * sizeof *y) || z[i] != plain_sum[i]))
+                fail_msg("variant %d: row %d is another than without the odd one", v, i);
+            if (isfinite(z[i]) == bad) fail_msg("logsumexp, variant %d: row %d is %.9g", v, i, (double)z[i]);
+            for (int j = 0; j < D; j++)
+                if (isfinite(y[i * D + j]) == bad)
+                    fail_msg("softmax, variant %d: [%d, %d] is %.9g", v, i, j, (double)y[i * D + j]);
+        }
+        if (v == 2) assert_true(y[D + 700] == 0.0f);
+    }
+}
+
 static void greatest(kernel_rig *k) {
     state = 2;
     static int32_t id[16];
@@ -161,6 +190,30 @@ static void draws(kernel_rig *k) {
 }
 
 /* ---- layer_norm, conversions ---- */
+
+/* Every way of sampling names the first number that is not finite. */
+static void odd_draws(kernel_rig *k) {
+    enum { V = 513, AT = 300 };
+    static const float odd[] = {NAN, INFINITY, -INFINITY};
+    static float numbers[ROWS][4];
+    static int32_t top_k[ROWS], seeds[ROWS][4], id[ROWS];
+    state = 10;
+    for (int v = 0; v < 3; v++) {
+        fill(x, ROWS * V, 3.0);
+        for (int r = 0; r < ROWS; r++) {
+            memcpy(numbers[r], (float[4]){r & 1 ? 0.7f : 0.0f, r & 2 ? 0.9f : 1.0f, r & 4 ? 0.1f : 0.0f, 0}, sizeof numbers[r]);
+            top_k[r] = r & 8 ? 40 : 0;
+            for (int j = 0; j < 4; j++) seeds[r][j] = r + j;
+            if (r % 3) x[r * V + AT] = odd[v], x[r * V + AT + 9] = odd[(v + 1) % 3];
+        }
+        och_kl_actual args[] = {kernel_rig_f32(k, "logits", x, ROWS, V), kernel_rig_f32(k, "numbers", numbers[0], ROWS, 4),
+                                kernel_rig_i32(k, "top_k", top_k, ROWS, 1), kernel_rig_i32(k, "seeds", seeds[0], ROWS, 4),
+                                kernel_rig_i32(k, "id", id, ROWS, 1)};
+        kernel_rig_run(k, "sample", "WAVES=8", args, 5);
+        for (int r = 0; r < ROWS; r++)
+            if (r % 3 ? id[r] != -1 - AT : id[r] < 0) fail_msg("variant %d, row %d: found %d", v, r, id[r]);
+    }
+}
 
 static void layer_norm(kernel_rig *k) {
     state = 4;
@@ -339,7 +392,8 @@ int main(int argc, char **argv) {
     static const struct {
         const char *name;
         void (*run)(kernel_rig *k);
-    } groups[] = {{"softmax, logsumexp", distributions}, {"argmax", greatest}, {"sample", draws}, {"layer_norm", layer_norm},
+    } groups[] = {{"softmax, logsumexp", distributions}, {"odd distributions", odd_distributions},
+                  {"argmax", greatest}, {"sample", draws}, {"odd draws", odd_draws}, {"layer_norm", layer_norm},
                   {"cast, fill", conversions}, {"dequantise", decoding}, {"attention, fp8", state_of_bytes}};
     enum { GROUPS = sizeof groups / sizeof groups[0], DEVICES = 16 };
     static struct CMUnitTest tests[GROUPS * DEVICES];

@@ -1,6 +1,9 @@
 /* Attention over paged state (kernels/attention.ok). Few tokens, or `batch_invariant`: each token's positions are cut into
  * splits of CHUNK, whose results are merged; the number of splits follows from the table's capacity and the window, never from
- * what a step holds. Many tokens: tiles of them on matrix instructions, where the cache holds halves anyway. */
+ * what a step holds. Many tokens: tiles of them on matrix instructions, where the cache holds halves anyway.
+ *
+ * Splits' results of a token with a long table are megabytes: a step's tokens go through them in slices of as many as fit into
+ * PART_BYTES, one slice's results after another's in the same scratch. */
 #include "op/gpu/gpu.h"
 
 #include "base/size.h"
@@ -8,6 +11,7 @@
 #include <string.h>
 
 #define CHUNK 512
+#define PART_BYTES (UINT64_C(64) << 20)
 
 /* Query heads that a workgroup takes: the most that divide the group and leave registers for their sums. */
 static int heads_together(const och_attr_attention *a) {
@@ -66,13 +70,19 @@ och_status och_gpu_attention_supports(const och_device *d, const och_op_call *c,
     return merge_kernel(d, c, NULL, err);
 }
 
-static uint64_t part_rows(const och_op_call *c) {
-    return (uint64_t)c->in[OCH_ATTENTION_Q].rows * (uint64_t)c->attr.attention.n_heads * (uint64_t)splits_of(c);
+/* Rows of `part` that a token takes, and bytes of a row. Heads are at most 2^16 of at most 512 elements, positions 2^31. */
+static uint64_t token_rows(const och_op_call *c) { return (uint64_t)c->attr.attention.n_heads * (uint64_t)splits_of(c); }
+static uint64_t part_row_bytes(const och_op_call *c) { return (uint64_t)(c->attr.attention.kv.head_dim + 4) * 4; }
+
+/* Tokens of a slice: one at least. */
+static int64_t slice_tokens(const och_op_call *c) {
+    uint64_t fit = PART_BYTES / (token_rows(c) * part_row_bytes(c));
+    return OCH_MIN(c->in[OCH_ATTENTION_Q].rows, (int64_t)OCH_MAX(fit, 1));
 }
 
 uint64_t och_gpu_attention_scratch(const och_device *d, const och_op_call *c) {
     (void)d;
-    return part_rows(c) * (uint64_t)(c->attr.attention.kv.head_dim + 4) * 4 + 256;
+    return (uint64_t)slice_tokens(c) * token_rows(c) * part_row_bytes(c) + 256;
 }
 
 /* The arguments that both forms share, in args[0 .. 9]. */
@@ -88,28 +98,52 @@ static void shared_args(const och_op_call *c, och_kl_actual *args) {
     memcpy(args, shared, sizeof shared);
 }
 
+/* Rows [first, first + n) of a tensor with a row a token. */
+static och_tensor rows_of(const och_tensor *t, int64_t first, int64_t n) {
+    och_tensor r = *t;
+    r.addr = och_dev_addr_add(t->addr, (uint64_t)first * t->row_bytes);
+    r.host = NULL;
+    r.rows = n;
+    return r;
+}
+
+/* In place too: a slice's q is read before its y is written, and no other slice's is either. */
+static och_status splits(const och_op_ctx *ctx, const och_op_call *c, och_err *err) {
+    static const int by_token[] = {OCH_ATTENTION_Q, OCH_ATTENTION_SEQS, OCH_ATTENTION_POSITIONS};
+    const och_attr_attention *a = &c->attr.attention;
+    const och_gpu_kernel *part_k, *merge_k;
+    och_gpu_scratch scratch = {ctx->scratch_addr, 0, ctx->scratch_bytes};
+    och_dev_addr part;
+    int64_t n = c->in[OCH_ATTENTION_Q].rows, slice = slice_tokens(c);
+    if (!n) return OCH_OK;
+    OCH_TRY(part_kernel(ctx->queue->device, c, &part_k, err));
+    OCH_TRY(merge_kernel(ctx->queue->device, c, &merge_k, err));
+    OCH_TRY(och_gpu_take(&scratch, (uint64_t)slice * token_rows(c) * part_row_bytes(c), &part, err));
+    for (int64_t at = 0; at < n; at += slice) {
+        och_op_call s = *c;
+        int64_t rows = OCH_MIN(n - at, slice);
+        for (int i = 0; i < (int)OCH_COUNT(by_token); i++) s.in[by_token[i]] = rows_of(&c->in[by_token[i]], at, rows);
+        s.out[0] = rows_of(&c->out[0], at, rows);
+        och_kl_actual args[SHARED + 3];
+        shared_args(&s, args);
+        args[SHARED] = och_gpu_int("kv_heads", a->kv.n_kv_heads);
+        args[SHARED + 1] = och_gpu_matrix("part", part, rows * (int64_t)token_rows(c), a->kv.head_dim + 4, part_row_bytes(c));
+        args[SHARED + 2] = och_gpu_int("splits", splits_of(c));
+        OCH_TRY(och_gpu_launch(ctx, part_k, args, SHARED + 3, err));
+        och_kl_actual merge[] = {args[SHARED + 1], och_gpu_tensor("y", &s.out[0]), args[SHARED + 2]};
+        OCH_TRY(och_gpu_launch(ctx, merge_k, merge, OCH_COUNT(merge), err));
+    }
+    return OCH_OK;
+}
+
 och_status och_gpu_attention_run(const och_op_ctx *ctx, const och_op_call *c, och_err *err) {
     const och_attr_attention *a = &c->attr.attention;
     const och_gpu_kernel *k;
-    och_kl_actual args[SHARED + 3], kv_heads = och_gpu_int("kv_heads", a->kv.n_kv_heads);
+    och_kl_actual args[SHARED + 2];
+    if (c->in[OCH_ATTENTION_Q].rows < TILES_FROM || ctx->batch_invariant || !tiles_fit(c)) return splits(ctx, c, err);
     shared_args(c, args);
-    args[SHARED] = kv_heads;
-    if (c->in[OCH_ATTENTION_Q].rows >= TILES_FROM && !ctx->batch_invariant && tiles_fit(c)) {
-        OCH_TRY(tiles_kernel(ctx->queue->device, c, &k, err));
-        args[SHARED + 1] = och_gpu_tensor("y", &c->out[0]);
-        return och_gpu_launch(ctx, k, args, SHARED + 2, err);
-    }
-    och_gpu_scratch scratch = {ctx->scratch_addr, 0, ctx->scratch_bytes};
-    och_dev_addr part;
-    uint64_t rows = part_rows(c);
-    int64_t width = a->kv.head_dim + 4;
-    OCH_TRY(och_gpu_take(&scratch, rows * (uint64_t)width * 4, &part, err));
-    och_kl_actual part_arg = och_gpu_matrix("part", part, (int64_t)rows, width, (uint64_t)width * 4);
-    args[SHARED + 1] = part_arg;
-    args[SHARED + 2] = och_gpu_int("splits", splits_of(c));
-    OCH_TRY(part_kernel(ctx->queue->device, c, &k, err));
-    OCH_TRY(och_gpu_launch(ctx, k, args, SHARED + 3, err));
-    OCH_TRY(merge_kernel(ctx->queue->device, c, &k, err));
-    och_kl_actual merge[] = {part_arg, och_gpu_tensor("y", &c->out[0]), och_gpu_int("splits", splits_of(c))};
-    return och_gpu_launch(ctx, k, merge, OCH_COUNT(merge), err);
+    args[SHARED] = och_gpu_int("kv_heads", a->kv.n_kv_heads);
+    args[SHARED + 1] = och_gpu_tensor("y", &c->out[0]);
+    OCH_TRY(tiles_kernel(ctx->queue->device, c, &k, err));
+    return och_gpu_launch(ctx, k, args, SHARED + 2, err);
 }

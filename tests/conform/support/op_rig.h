@@ -89,6 +89,7 @@ typedef struct rig {
     int n_mem;
     bool no_twin;      /* the case that runs is one that the reference refuses */
     const char *what;  /* the case that runs */
+    bool odd_alike;    /* the case compares numbers that are not finite as one number */
     double nmse;       /* its bound against the reference, set by the case; 0: equal */
     double worst_nmse; /* over the cases that had one, and the bound it had */
     double worst_bound;

@@ -8,6 +8,7 @@
 #include "conform/support/ops_device.h"
 #include "conform/support/ops_fused.h"
 #include "conform/support/ops_linear.h"
+#include "conform/support/ops_odd.h"
 
 #include <assert.h>
 #include <sys/wait.h>
@@ -44,6 +45,10 @@ static const group groups[] = {
     {"device capabilities", device_capabilities, NULL, FOR_BOARDS},
     {"device reference", device_reference, NULL, FOR_BOARDS},
     {"device memory", device_memory, NULL, FOR_BOARDS},
+    {"odd linear", odd_linear, NULL, FOR_BOARDS},
+    {"odd glu", odd_glu, NULL, FOR_BOARDS},
+    {"odd attention", odd_attention, NULL, FOR_BOARDS},
+    {"attention scratch", attention_scratch, NULL, FOR_BOARDS},
     {"device far", device_far, NULL, FOR_BOARDS},
 };
 enum { N_GROUPS = sizeof groups / sizeof groups[0] };
