@@ -15,6 +15,7 @@ MAKEFLAGS += --no-print-directory
 help:
 	@echo "make demo      build, fetch a small model (98 MB), let it answer: on the CPU, and on a simulated GPU"
 	@echo "make test      build, fetch the real models (350 MB) and run every test"
+	@echo "make setup-sim install what the simulator's tests need (tools/setup.sh hip: a compiler for HIP programs)"
 	@echo "make bench-sim how fast the simulator executes (bench/sim.py)"
 	@echo "make bench     Ochre and llama.cpp on the same files, interleaved (builds llama.cpp the first time)"
 	@echo "make release   build/release: ochre, libochre.so"

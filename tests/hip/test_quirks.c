@@ -149,6 +149,26 @@ TEST(good_settings, "OCHRE_SIM_BOARD=gfx1100x2 OCHRE_SIM_CHECK=all OCHRE_SIM_COU
     CHECK(((judge *)(uintptr_t)hip_symbol("ochreSimJudge"))(why, sizeof why) == 0 && !*why);
 }
 
+/* ochre sim judges them before the program starts: exit status 2, and the option's name. */
+static void options_are_judged(void **state) {
+    (void)state;
+    static const char *const rows[][2] = {
+        {"--board gfx1", "--board: no simulated board \"gfx1\"; known: gfx906"}, {"--check rase", "--check: \"rase\" is no check; known are "},
+        {"--count txt", "--count: \"txt\" is neither"}, {"--count /nonexistent/x", "--count: cannot write /nonexistent/x"},
+        {"--quirks nothing", "--quirks: no quirk \"nothing\"; known: no_pageable"}, {"--hip-version 9", "--hip-version: \"9\" is not 5.2"}};
+    if (access(OCHRE_BUILD_DIR "/ochre", X_OK)) skip();
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char command[1024], said[2048];
+        snprintf(command, sizeof command, "%s/ochre sim %s -- echo started 2>&1", OCHRE_BUILD_DIR, rows[i][0]);
+        FILE *f = popen(command, "r");
+        assert_non_null(f);
+        said[fread(said, 1, sizeof said - 1, f)] = 0;
+        const int status = pclose(f);
+        if (!WIFEXITED(status) || WEXITSTATUS(status) != 2 || strstr(said, "started") || !strstr(said, rows[i][1]))
+            fail_msg("%s: status %d, expected 2 and \"%s\": %s", command, status, rows[i][1], said);
+    }
+}
+
 /* exit() runs finalizers: with the quirk the process is still there after a while. */
 static void finalizer_hangs(void **state) {
     (void)state;
@@ -180,7 +200,8 @@ int main(void) {
         cmocka_unit_test(no_pageable), cmocka_unit_test(no_managed), cmocka_unit_test(carveout), cmocka_unit_test(memory),
         cmocka_unit_test(refuses_version_6), cmocka_unit_test(refuses_version_5), cmocka_unit_test(takes_both_versions),
         cmocka_unit_test(fail_alloc), cmocka_unit_test(fail_alloc_with_an_error),
-        cmocka_unit_test(fail_alloc_with_a_named_error), cmocka_unit_test(settings_are_judged), cmocka_unit_test(good_settings),
+        cmocka_unit_test(fail_alloc_with_a_named_error), cmocka_unit_test(settings_are_judged), cmocka_unit_test(options_are_judged),
+        cmocka_unit_test(good_settings),
         cmocka_unit_test(fail_copy),
         cmocka_unit_test(fail_launch), cmocka_unit_test(lost_at), cmocka_unit_test(unknown_quirk),
         cmocka_unit_test(quirk_without_its_value), cmocka_unit_test(finalizer_hangs)};
