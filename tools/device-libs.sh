@@ -5,7 +5,7 @@
 #   tools/device-libs.sh FOLDER TARGET...      tools/device-libs.sh build/bitcode gfx1151 gfx1201
 #   clang++-19 --rocm-device-lib-path=FOLDER --offload-arch=gfx1151 ...
 #
-# OCHRE_BITCODE: the installed folder (default: found). LLVM: the suffix of llvm-dis and llvm-as, as in LLVM=-19
+# BITCODE: the installed folder (default: found). LLVM: the suffix of llvm-dis and llvm-as, as in LLVM=-19
 # (default: the oldest ones that read it, since a compiler reads what older ones wrote).
 set -eu
 
@@ -15,8 +15,8 @@ if [ $# -lt 2 ]; then
 fi
 folder=$1
 shift
-from=${OCHRE_BITCODE:-}
-for d in /usr/lib/*/amdgcn/bitcode /opt/rocm/amdgcn/bitcode; do
+from=${BITCODE:-}
+for d in /usr/lib/*/amdgcn/bitcode; do
     if [ -z "$from" ] && [ -e "$d/ocml.bc" ]; then from=$d; fi
 done
 model=$from/oclc_isa_version_1030.bc
