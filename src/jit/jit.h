@@ -117,8 +117,8 @@ typedef struct och_jit och_jit;
 och_status och_jit_create(const och_jit_options *options, och_jit **out_jit, och_err *err) OCH_WARN_UNUSED;
 void och_jit_destroy(och_jit *jit); /* NULL is allowed */
 
-/* The one that devices of the same runtime share, made with the defaults at first use; runtime_library: a path, NULL for none. Given
- * back with unshare; the last one destroys it. */
+/* The one that devices of the same runtime share, made with the defaults at first use; runtime_library: a path, NULL
+ * for none. Given back with unshare; the last one destroys it. */
 och_status och_jit_share(const char *runtime_library, och_jit **out_jit, och_err *err) OCH_WARN_UNUSED;
 void och_jit_unshare(och_jit *jit); /* NULL is allowed */
 

@@ -33,8 +33,9 @@ static void identify(och_jit_kernel *k, const och_kl_unit *unit) {
     och_hash_hex(och_hash_digest(&h), k->source_id);
 }
 
-och_status och_jit_kernel_init(och_jit_kernel *k, const och_kl_unit *unit, const char *kernel, const och_kl_binding *bindings, int n_bindings,
-                               const och_kl_profile *profile, och_strbuf *diag, och_err *err) {
+och_status och_jit_kernel_init(och_jit_kernel *k, const och_kl_unit *unit, const char *kernel,
+                               const och_kl_binding *bindings, int n_bindings, const och_kl_profile *profile,
+                               och_strbuf *diag, och_err *err) {
     och_kl_code *code;
     memset(k, 0, sizeof *k);
     OCH_TRY(och_kl_specialise(unit, kernel, bindings, n_bindings, profile, &code, diag, err));

@@ -19,8 +19,9 @@ typedef struct och_jit_kernel {
 
 /* Specialises and emits. The kernel must not move while its request is in use. Errors as of och_kl_specialise, with their text
  * in `diag`. Deinit in any case. */
-OCH_WARN_UNUSED och_status och_jit_kernel_init(och_jit_kernel *k, const och_kl_unit *unit, const char *kernel, const och_kl_binding *bindings,
-                                               int n_bindings, const och_kl_profile *profile, och_strbuf *diag, och_err *err);
+OCH_WARN_UNUSED och_status och_jit_kernel_init(och_jit_kernel *k, const och_kl_unit *unit, const char *kernel,
+                                               const och_kl_binding *bindings, int n_bindings,
+                                               const och_kl_profile *profile, och_strbuf *diag, och_err *err);
 void och_jit_kernel_deinit(och_jit_kernel *k); /* a zeroed one is allowed */
 
 #endif

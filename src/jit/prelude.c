@@ -22,10 +22,10 @@
     "  __declspec(property(get = get_x)) unsigned x; __declspec(property(get = get_y)) unsigned y; \\\n"               \
     "  __declspec(property(get = get_z)) unsigned z; }; static const __device__ ochre_##name name{};\n"
 
-static const char hip[] =
-    SHARED_WORDS
+static const char hip[] = SHARED_WORDS
     "#define OCHRE_BOUNDS_1(threads) __attribute__((amdgpu_flat_work_group_size(1, threads)))\n"
-    "#define OCHRE_BOUNDS_2(threads, waves) __attribute__((amdgpu_flat_work_group_size(1, threads), amdgpu_waves_per_eu(waves)))\n"
+    "#define OCHRE_BOUNDS_2(threads, waves) __attribute__((amdgpu_flat_work_group_size(1, threads), "
+    "amdgpu_waves_per_eu(waves)))\n"
     "#define OCHRE_BOUNDS(a, b, name, ...) name\n"
     "#define __launch_bounds__(...) OCHRE_BOUNDS(__VA_ARGS__, OCHRE_BOUNDS_2, OCHRE_BOUNDS_1, )(__VA_ARGS__)\n"
     "#define OCHRE_GROUPS(d) (__builtin_amdgcn_grid_size_##d() / __builtin_amdgcn_workgroup_size_##d() + "

@@ -45,7 +45,16 @@ typedef enum och_kl_expr_kind {
 } och_kl_expr_kind;
 
 /* Operators: one character, or these. */
-enum { OCH_KL_OP_EQ = 256, OCH_KL_OP_NE, OCH_KL_OP_LE, OCH_KL_OP_GE, OCH_KL_OP_AND, OCH_KL_OP_OR, OCH_KL_OP_SHL, OCH_KL_OP_SHR };
+enum {
+    OCH_KL_OP_EQ = 256,
+    OCH_KL_OP_NE,
+    OCH_KL_OP_LE,
+    OCH_KL_OP_GE,
+    OCH_KL_OP_AND,
+    OCH_KL_OP_OR,
+    OCH_KL_OP_SHL,
+    OCH_KL_OP_SHR
+};
 
 typedef struct och_kl_type_ast och_kl_type_ast;
 typedef struct och_kl_stmt och_kl_stmt;
@@ -91,15 +100,16 @@ struct och_kl_type_ast {
 
 /* `pos`: the name of LET, VAR and LDS; the operator of ASSIGN; that of the expression of EXPR; else the keyword. */
 typedef enum och_kl_stmt_kind {
-    OCH_KL_S_LET,      /* name, expr */
-    OCH_KL_S_VAR,      /* name, type (or NULL), expr (or NULL) */
-    OCH_KL_S_LDS,      /* name, type, pad_auto */
-    OCH_KL_S_ASSIGN,   /* target, op ('=' or the operator of a compound assignment), expr */
-    OCH_KL_S_EXPR,     /* expr: a call */
-    OCH_KL_S_IF,       /* expr, body, other; is_static */
-    OCH_KL_S_WHILE,    /* expr, body */
-    OCH_KL_S_FOR,      /* names (one, or several for `static for r, b`), ranges (expr list, one a name): a..b or a call x.lanes(n); step; body; is_static */
-    OCH_KL_S_BLOCK,    /* body */
+    OCH_KL_S_LET,    /* name, expr */
+    OCH_KL_S_VAR,    /* name, type (or NULL), expr (or NULL) */
+    OCH_KL_S_LDS,    /* name, type, pad_auto */
+    OCH_KL_S_ASSIGN, /* target, op ('=' or the operator of a compound assignment), expr */
+    OCH_KL_S_EXPR,   /* expr: a call */
+    OCH_KL_S_IF,     /* expr, body, other; is_static */
+    OCH_KL_S_WHILE,  /* expr, body */
+    OCH_KL_S_FOR,    /* names (one, or several for `static for r, b`), ranges (expr list, one a name): a..b or a call
+                        x.lanes(n); step; body; is_static */
+    OCH_KL_S_BLOCK,  /* body */
     OCH_KL_S_BREAK,
     OCH_KL_S_CONTINUE,
     OCH_KL_S_RETURN,   /* expr or NULL */

@@ -176,7 +176,8 @@ och_status och_kl_parse_builtin(const char *name, och_kl_unit **out_unit, och_st
     if (och_kl_builtins_find(b, name, &text, &n_bytes)) st = och_kl_parse(name, text, n_bytes, NULL, out_unit, diag, err);
     else {
         och_strbuf list = {0};
-        for (int i = 0; i < och_kl_builtins_count(b); i++) och_strbuf_printf(&list, "%s%s", i ? " " : "", och_kl_builtins_name(b, i));
+        for (int i = 0; i < och_kl_builtins_count(b); i++)
+            och_strbuf_printf(&list, "%s%s", i ? " " : "", och_kl_builtins_name(b, i));
         st = och_err_set(err, OCH_NOTFOUND, "no built-in kernel file %.100s; there are: %.500s", name, och_strbuf_str(&list));
         och_strbuf_deinit(&list);
     }

@@ -46,7 +46,8 @@ static void show_line(och_strbuf *out, och_kl_pos pos) {
 static void show(och_kl_diag *d, och_kl_pos pos, const char *kind, const char *message) {
     if (!d->text) return;
     if (pos.file)
-        och_strbuf_printf(d->text, "%s:%u:%u: %s: %s\n", pos.file->name, (unsigned)pos.line, (unsigned)pos.column, kind, message);
+        och_strbuf_printf(d->text, "%s:%u:%u: %s: %s\n", pos.file->name, (unsigned)pos.line, (unsigned)pos.column, kind,
+                          message);
     else
         och_strbuf_printf(d->text, "%s: %s\n", kind, message);
     if (pos.file && pos.line) show_line(d->text, pos);
@@ -61,7 +62,8 @@ void och_kl_error_va(och_kl_diag *d, och_kl_pos pos, const char *fmt, va_list ar
     else if (d->n_errors == OCH_KL_MAX_ERRORS + 1 && d->text)
         och_strbuf_printf(d->text, "error: more than %d errors: the rest is not shown\n", OCH_KL_MAX_ERRORS);
     if (d->n_errors == 1 && pos.file)
-        och_err_set(d->err, OCH_COMPILE, "%.200s:%u:%u: error: %s", pos.file->name, (unsigned)pos.line, (unsigned)pos.column, message);
+        och_err_set(d->err, OCH_COMPILE, "%.200s:%u:%u: error: %s", pos.file->name, (unsigned)pos.line,
+                    (unsigned)pos.column, message);
     else if (d->n_errors == 1)
         och_err_set(d->err, OCH_COMPILE, "error: %s", message);
 }

@@ -5,21 +5,30 @@
 
 /* What C++ itself says. */
 const och_kl_piece_row och_kl_shared_rows[] = {
-    {OCH_KL_P_EACH, 0, 0, {0},
+    {OCH_KL_P_EACH,
+     0,
+     0,
+     {0},
      "template <class R, int N, class V, class F> " FN "R och_each(V v, F f) {\n"
      "    R r;\n"
      "#pragma unroll\n"
      "    for (int i = 0; i < N; i++) r[i] = f(v[i]);\n"
      "    return r;\n"
      "}\n"},
-    {OCH_KL_P_SLICE, 0, 0, {0},
+    {OCH_KL_P_SLICE,
+     0,
+     0,
+     {0},
      "template <class R, int N, class V> " FN "R och_slice(V v, int first) {\n"
      "    R r;\n"
      "#pragma unroll\n"
      "    for (int i = 0; i < N; i++) r[i] = v[first + i];\n"
      "    return r;\n"
      "}\n"},
-    {OCH_KL_P_CONCAT, 0, 0, {0},
+    {OCH_KL_P_CONCAT,
+     0,
+     0,
+     {0},
      "template <class R, int N, class V> " FN "R och_concat(V a, V b) { // N elements each\n"
      "    R r;\n"
      "#pragma unroll\n"
@@ -30,61 +39,108 @@ const och_kl_piece_row och_kl_shared_rows[] = {
      "    return r;\n"
      "}\n"},
     {OCH_KL_P_LANE, 0, 0, {OCH_KL_P_THREAD}, FN "i32 och_lane() { return och_thread() & (OCH_WAVE - 1); }\n"},
-    {OCH_KL_P_MULHI, 0, 0, {0},
+    {OCH_KL_P_MULHI,
+     0,
+     0,
+     {0},
      FN "i32 och_mulhi(i32 a, i32 b) { return (i32)((i64)a * b >> 32); }\n" FN
         "u32 och_mulhi(u32 a, u32 b) { return (u32)((u64)a * b >> 32); }\n"},
-    {OCH_KL_P_BFE, 0, 0, {0},
+    {OCH_KL_P_BFE,
+     0,
+     0,
+     {0},
      FN "u32 och_bfe(u32 x, u32 at, u32 n) { return n > 31 ? x >> (at & 31) : x >> (at & 31) & ((1u << n) - 1); }\n"},
-    {OCH_KL_P_SBFE, 0, 0, {0},
+    {OCH_KL_P_SBFE,
+     0,
+     0,
+     {0},
      FN "i32 och_sbfe(u32 x, u32 at, u32 n) { return n ? (i32)(x << (32 - at - n & 31)) >> (32 - n & 31) : 0; }\n"},
-    {OCH_KL_P_DOT4_SS, 0, 0, {0},
+    {OCH_KL_P_DOT4_SS,
+     0,
+     0,
+     {0},
      FN "i32 och_dot4_ss(u32 a, u32 b, i32 c) {\n"
         "#pragma unroll\n"
         "    for (int i = 0; i < 32; i += 8) c += (i32)(i8)(a >> i) * (i32)(i8)(b >> i);\n"
         "    return c;\n"
         "}\n"},
-    {OCH_KL_P_DOT4_US, 0, 0, {0},
+    {OCH_KL_P_DOT4_US,
+     0,
+     0,
+     {0},
      FN "i32 och_dot4_us(u32 a, u32 b, i32 c) {\n"
         "#pragma unroll\n"
         "    for (int i = 0; i < 32; i += 8) c += (i32)(u8)(a >> i) * (i32)(i8)(b >> i);\n"
         "    return c;\n"
         "}\n"},
-    {OCH_KL_P_DOT4_UU, 0, 0, {0},
+    {OCH_KL_P_DOT4_UU,
+     0,
+     0,
+     {0},
      FN "i32 och_dot4_uu(u32 a, u32 b, i32 c) {\n"
         "#pragma unroll\n"
         "    for (int i = 0; i < 32; i += 8) c += (i32)(u8)(a >> i) * (i32)(u8)(b >> i);\n"
         "    return c;\n"
         "}\n"},
-    {OCH_KL_P_DOT8_US4, 0, 0, {0},
+    {OCH_KL_P_DOT8_US4,
+     0,
+     0,
+     {0},
      FN "i32 och_dot8_us4(u32 a, u32 b, i32 c) {\n"
         "#pragma unroll\n"
         "    for (int i = 0; i < 32; i += 4) c += (i32)(a >> i & 15) * ((i32)(b << (28 - i)) >> 28);\n"
         "    return c;\n"
         "}\n"},
-    {OCH_KL_P_DOT2, 0, 0, {OCH_KL_P_FMA},
-     FN "f32 och_dot2(f16x2 a, f16x2 b, f32 c) { return och_fma((f32)a[0], (f32)b[0], och_fma((f32)a[1], (f32)b[1], c)); }\n"},
+    {OCH_KL_P_DOT2,
+     0,
+     0,
+     {OCH_KL_P_FMA},
+     FN "f32 och_dot2(f16x2 a, f16x2 b, f32 c) { return och_fma((f32)a[0], (f32)b[0], och_fma((f32)a[1], (f32)b[1], "
+        "c)); }\n"},
     /* max before min: a NaN becomes the least. */
-    {OCH_KL_P_PACK4_I8, 0, 0, {OCH_KL_P_MIN, OCH_KL_P_MAX, OCH_KL_P_ROUND},
+    {OCH_KL_P_PACK4_I8,
+     0,
+     0,
+     {OCH_KL_P_MIN, OCH_KL_P_MAX, OCH_KL_P_ROUND},
      FN "u32 och_pack4_i8(f32x4 v) {\n"
         "    u32 r = 0;\n"
         "#pragma unroll\n"
-        "    for (int i = 0; i < 4; i++) r |= ((u32)(i32)och_min(och_max(och_round(v[i]), -128.0f), 127.0f) & 255) << 8 * i;\n"
+        "    for (int i = 0; i < 4; i++) r |= ((u32)(i32)och_min(och_max(och_round(v[i]), -128.0f), 127.0f) & 255) << "
+        "8 * i;\n"
         "    return r;\n"
         "}\n"},
-    {OCH_KL_P_UNPACK4_I8, 0, 0, {0},
-     FN "i32x4 och_unpack4_i8(u32 u) { return i32x4{(i32)(u << 24) >> 24, (i32)(u << 16) >> 24, (i32)(u << 8) >> 24, (i32)u >> 24}; }\n"},
-    {OCH_KL_P_UNPACK4_U8, 0, 0, {0},
+    {OCH_KL_P_UNPACK4_I8,
+     0,
+     0,
+     {0},
+     FN "i32x4 och_unpack4_i8(u32 u) { return i32x4{(i32)(u << 24) >> 24, (i32)(u << 16) >> 24, (i32)(u << 8) >> 24, "
+        "(i32)u >> 24}; }\n"},
+    {OCH_KL_P_UNPACK4_U8,
+     0,
+     0,
+     {0},
      FN "u32x4 och_unpack4_u8(u32 u) { return u32x4{u & 255, u >> 8 & 255, u >> 16 & 255, u >> 24}; }\n"},
 
     /* bf16: to nearest even; a NaN stays one. */
-    {OCH_KL_P_TO_BF16, 0, 0, {OCH_KL_P_BITS},
+    {OCH_KL_P_TO_BF16,
+     0,
+     0,
+     {OCH_KL_P_BITS},
      FN "bf16 och_to_bf16(f32 x) {\n"
         "    const u32 u = och_bits<u32>(x);\n"
         "    return (bf16)((x != x ? u | 0x400000u : u + 0x7fffu + (u >> 16 & 1)) >> 16);\n"
         "}\n"},
-    {OCH_KL_P_FROM_BF16, 0, 0, {OCH_KL_P_BITS}, FN "f32 och_from_bf16(bf16 x) { return och_bits<f32>((u32)x << 16); }\n"},
-    /* Eight-bit floats of M mantissa bits, by arithmetic: values beyond the largest become the largest, NaN stays NaN. */
-    {OCH_KL_P_FP8_FIELDS, 0, 0, {OCH_KL_P_BITS, OCH_KL_P_MIN, OCH_KL_P_ROUND},
+    {OCH_KL_P_FROM_BF16,
+     0,
+     0,
+     {OCH_KL_P_BITS},
+     FN "f32 och_from_bf16(bf16 x) { return och_bits<f32>((u32)x << 16); }\n"},
+    /* Eight-bit floats of M mantissa bits, by arithmetic: values beyond the largest become the largest, NaN stays NaN.
+     */
+    {OCH_KL_P_FP8_FIELDS,
+     0,
+     0,
+     {OCH_KL_P_BITS, OCH_KL_P_MIN, OCH_KL_P_ROUND},
      "template <int M, int BIAS> " FN "u32 och_to_f8_bits(f32 magnitude, f32 largest) {\n"
      "    const f32 x = och_min(magnitude, largest);\n"
      "    const u32 u = och_bits<u32>(x);\n"
@@ -97,35 +153,68 @@ const och_kl_piece_row och_kl_shared_rows[] = {
      "    const f32 small = (f32)(i32)magnitude * och_bits<f32>((u32)(127 - BIAS - M + 1) << 23);\n"
      "    return och_bits<f32>(och_bits<u32>(magnitude < 1u << M ? small : normal) | sign << 31);\n"
      "}\n"},
-    {OCH_KL_P_TO_FP8, 0, OCH_KL_WHEN_FNUZ, {OCH_KL_P_FP8_FIELDS, OCH_KL_P_ABS},
+    {OCH_KL_P_TO_FP8,
+     0,
+     OCH_KL_WHEN_FNUZ,
+     {OCH_KL_P_FP8_FIELDS, OCH_KL_P_ABS},
      FN "fp8 och_to_fp8(f32 x) { // E4M3 FNUZ\n"
         "    const u32 m = och_to_f8_bits<3, 8>(och_abs(x), 240.0f);\n"
         "    return (fp8)(x != x ? 0x80u : m ? m | och_bits<u32>(x) >> 24 & 128 : 0u);\n"
         "}\n"},
-    {OCH_KL_P_TO_FP8, 0, 0, {OCH_KL_P_FP8_FIELDS, OCH_KL_P_ABS},
-     FN "fp8 och_to_fp8(f32 x) { // E4M3 OCP\n"
-        "    return (fp8)((x != x ? 0x7fu : och_to_f8_bits<3, 7>(och_abs(x), 448.0f)) | (och_bits<u32>(x) >> 24 & 128));\n"
-        "}\n"},
-    {OCH_KL_P_FROM_FP8, 0, OCH_KL_WHEN_FNUZ, {OCH_KL_P_FP8_FIELDS},
-     FN "f32 och_from_fp8(fp8 x) { return x == 0x80 ? och_bits<f32>(0x7fc00000u) : och_from_f8_bits<3, 8>(x & 127u, x >> 7); }\n"},
-    {OCH_KL_P_FROM_FP8, 0, 0, {OCH_KL_P_FP8_FIELDS},
-     FN "f32 och_from_fp8(fp8 x) { return (x & 127) == 127 ? och_bits<f32>(0x7fc00000u) : och_from_f8_bits<3, 7>(x & 127u, x >> 7); }\n"},
-    {OCH_KL_P_TO_BF8, 0, OCH_KL_WHEN_FNUZ, {OCH_KL_P_FP8_FIELDS, OCH_KL_P_ABS},
+    {OCH_KL_P_TO_FP8,
+     0,
+     0,
+     {OCH_KL_P_FP8_FIELDS, OCH_KL_P_ABS},
+     FN
+     "fp8 och_to_fp8(f32 x) { // E4M3 OCP\n"
+     "    return (fp8)((x != x ? 0x7fu : och_to_f8_bits<3, 7>(och_abs(x), 448.0f)) | (och_bits<u32>(x) >> 24 & 128));\n"
+     "}\n"},
+    {OCH_KL_P_FROM_FP8,
+     0,
+     OCH_KL_WHEN_FNUZ,
+     {OCH_KL_P_FP8_FIELDS},
+     FN "f32 och_from_fp8(fp8 x) { return x == 0x80 ? och_bits<f32>(0x7fc00000u) : och_from_f8_bits<3, 8>(x & 127u, x "
+        ">> 7); }\n"},
+    {OCH_KL_P_FROM_FP8,
+     0,
+     0,
+     {OCH_KL_P_FP8_FIELDS},
+     FN "f32 och_from_fp8(fp8 x) { return (x & 127) == 127 ? och_bits<f32>(0x7fc00000u) : och_from_f8_bits<3, 7>(x & "
+        "127u, x >> 7); }\n"},
+    {OCH_KL_P_TO_BF8,
+     0,
+     OCH_KL_WHEN_FNUZ,
+     {OCH_KL_P_FP8_FIELDS, OCH_KL_P_ABS},
      FN "bf8 och_to_bf8(f32 x) { // E5M2 FNUZ\n"
         "    const u32 m = och_to_f8_bits<2, 16>(och_abs(x), 57344.0f);\n"
         "    return (bf8)(x != x ? 0x80u : m ? m | och_bits<u32>(x) >> 24 & 128 : 0u);\n"
         "}\n"},
-    {OCH_KL_P_TO_BF8, 0, 0, {OCH_KL_P_FP8_FIELDS, OCH_KL_P_ABS},
+    {OCH_KL_P_TO_BF8,
+     0,
+     0,
+     {OCH_KL_P_FP8_FIELDS, OCH_KL_P_ABS},
      FN "bf8 och_to_bf8(f32 x) { // E5M2 OCP\n"
-        "    return (bf8)((x != x ? 0x7eu : och_to_f8_bits<2, 15>(och_abs(x), 57344.0f)) | (och_bits<u32>(x) >> 24 & 128));\n"
+        "    return (bf8)((x != x ? 0x7eu : och_to_f8_bits<2, 15>(och_abs(x), 57344.0f)) | (och_bits<u32>(x) >> 24 & "
+        "128));\n"
         "}\n"},
-    {OCH_KL_P_FROM_BF8, 0, OCH_KL_WHEN_FNUZ, {OCH_KL_P_FP8_FIELDS},
-     FN "f32 och_from_bf8(bf8 x) { return x == 0x80 ? och_bits<f32>(0x7fc00000u) : och_from_f8_bits<2, 16>(x & 127u, x >> 7); }\n"},
-    {OCH_KL_P_FROM_BF8, 0, 0, {OCH_KL_P_BITS, OCH_KL_P_F16},
-     FN "f32 och_from_bf8(bf8 x) { return (f32)och_bits<f16>((u16)(x << 8)); } // E5M2 OCP: the upper half of an f16\n"},
+    {OCH_KL_P_FROM_BF8,
+     0,
+     OCH_KL_WHEN_FNUZ,
+     {OCH_KL_P_FP8_FIELDS},
+     FN "f32 och_from_bf8(bf8 x) { return x == 0x80 ? och_bits<f32>(0x7fc00000u) : och_from_f8_bits<2, 16>(x & 127u, x "
+        ">> 7); }\n"},
+    {OCH_KL_P_FROM_BF8,
+     0,
+     0,
+     {OCH_KL_P_BITS, OCH_KL_P_F16},
+     FN
+     "f32 och_from_bf8(bf8 x) { return (f32)och_bits<f16>((u16)(x << 8)); } // E5M2 OCP: the upper half of an f16\n"},
 
     /* Values of any size go from lane to lane a word at a time. */
-    {OCH_KL_P_WORDS, 0, 0, {OCH_KL_P_BITS},
+    {OCH_KL_P_WORDS,
+     0,
+     0,
+     {OCH_KL_P_BITS},
      "template <int N> struct och_words { i32 w[N]; };\n"
      "template <class T, class F> " FN "T och_by_words(T x, F f) {\n"
      "    if constexpr (sizeof(T) >= 4) {\n"
@@ -139,16 +228,25 @@ const och_kl_piece_row och_kl_shared_rows[] = {
      "        return (T)f((i32)x);\n"
      "    }\n"
      "}\n"},
-    {OCH_KL_P_SHUFFLE_XOR, 0, 0, {OCH_KL_P_WORDS, OCH_KL_P_LANE_XOR},
+    {OCH_KL_P_SHUFFLE_XOR,
+     0,
+     0,
+     {OCH_KL_P_WORDS, OCH_KL_P_LANE_XOR},
      "template <int M, class T> " FN "T och_shuffle_xor(T x) {\n"
      "    return och_by_words(x, [](i32 w) { return och_lane_xor<M>(w); });\n"
      "}\n"},
-    {OCH_KL_P_BROADCAST, 0, 0, {OCH_KL_P_WORDS, OCH_KL_P_READ},
+    {OCH_KL_P_BROADCAST,
+     0,
+     0,
+     {OCH_KL_P_WORDS, OCH_KL_P_READ},
      "template <class T> " FN "T och_broadcast(T x, i32 lane) {\n"
      "    return och_by_words(x, [=](i32 w) { return och_read(w, lane); });\n"
      "}\n"},
     /* The order of a reduction is that of neighbours, pairs, quads and so on, whatever moves the values. */
-    {OCH_KL_P_FOLD, 0, 0, {OCH_KL_P_WORDS, OCH_KL_P_FOLD_TOP},
+    {OCH_KL_P_FOLD,
+     0,
+     0,
+     {OCH_KL_P_WORDS, OCH_KL_P_FOLD_TOP},
      "template <int N, class T, class F> " FN "T och_fold(T x, F f) {\n"
      "    if constexpr (N > 1) x = f(x, och_by_words(x, [](i32 w) { return och_near<1>(w); }));\n"
      "    if constexpr (N > 2) x = f(x, och_by_words(x, [](i32 w) { return och_near<2>(w); }));\n"
@@ -156,19 +254,31 @@ const och_kl_piece_row och_kl_shared_rows[] = {
      "    if constexpr (N > 8) x = f(x, och_by_words(x, [](i32 w) { return och_near<8>(w); }));\n"
      "    return och_fold_top<N>(x, f);\n"
      "}\n"},
-    {OCH_KL_P_WAVE_SUM, 0, 0, {OCH_KL_P_FOLD},
+    {OCH_KL_P_WAVE_SUM,
+     0,
+     0,
+     {OCH_KL_P_FOLD},
      "template <int N, class T> " FN "T och_wave_sum(T x) {\n"
      "    return och_fold<N>(x, [](T a, T b) { return (T)(a + b); });\n"
      "}\n"},
-    {OCH_KL_P_WAVE_MAX, 0, 0, {OCH_KL_P_FOLD, OCH_KL_P_MAX},
+    {OCH_KL_P_WAVE_MAX,
+     0,
+     0,
+     {OCH_KL_P_FOLD, OCH_KL_P_MAX},
      "template <int N, class T> " FN "T och_wave_max(T x) {\n"
      "    return och_fold<N>(x, [](T a, T b) { return och_max(a, b); });\n"
      "}\n"},
-    {OCH_KL_P_WAVE_MIN, 0, 0, {OCH_KL_P_FOLD, OCH_KL_P_MIN},
+    {OCH_KL_P_WAVE_MIN,
+     0,
+     0,
+     {OCH_KL_P_FOLD, OCH_KL_P_MIN},
      "template <int N, class T> " FN "T och_wave_min(T x) {\n"
      "    return och_fold<N>(x, [](T a, T b) { return och_min(a, b); });\n"
      "}\n"},
-    {OCH_KL_P_WAVE_SCAN, 0, 0, {OCH_KL_P_SHUFFLE, OCH_KL_P_LANE},
+    {OCH_KL_P_WAVE_SCAN,
+     0,
+     0,
+     {OCH_KL_P_SHUFFLE, OCH_KL_P_LANE},
      "template <int N, class T> " FN "T och_wave_scan(T x) {\n"
      "    const i32 lane = och_lane() & (N - 1);\n"
      "#pragma unroll\n"
@@ -198,7 +308,8 @@ static uint32_t facts(const och_kl_profile *p) {
 
 static const och_kl_piece_row *find_in(const och_kl_piece_row *rows, int n, och_kl_piece piece, uint32_t ops, uint32_t when) {
     for (int i = 0; i < n; i++)
-        if (rows[i].piece == piece && (rows[i].ops & ops) == rows[i].ops && (rows[i].when & when) == rows[i].when) return &rows[i];
+        if (rows[i].piece == piece && (rows[i].ops & ops) == rows[i].ops && (rows[i].when & when) == rows[i].when)
+            return &rows[i];
     return NULL;
 }
 

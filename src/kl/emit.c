@@ -48,14 +48,21 @@ static void need_matrix(och_kl_emitter *e, const och_kl_matrix *m) {
 /* ---- names ---- */
 
 static const char *const reserved[] = {
-    "alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "break", "case", "catch", "char", "char16_t",
-    "char32_t", "class", "compl", "const", "const_cast", "constexpr", "continue", "decltype", "default", "delete", "do", "double",
-    "dynamic_cast", "else", "enum", "explicit", "export", "extern", "false", "float", "for", "friend", "goto", "if", "inline", "int",
-    "long", "mutable", "namespace", "new", "noexcept", "not", "not_eq", "nullptr", "operator", "or", "or_eq", "private", "protected",
-    "public", "register", "reinterpret_cast", "return", "short", "signed", "sizeof", "static", "static_assert", "static_cast",
-    "struct", "switch", "template", "this", "thread_local", "throw", "true", "try", "typedef", "typeid", "typename", "typeof", "union",
-    "unsigned", "using", "virtual", "void", "volatile", "wchar_t", "while", "xor", "xor_eq", "i8", "u8", "i16", "u16", "i32", "u32",
-    "i64", "u64", "f16", "bf16", "f32", "fp8", "bf8", "linux", "unix"};
+    "alignas",   "alignof",  "and",      "and_eq",    "asm",          "auto",          "bitand",
+    "bitor",     "bool",     "break",    "case",      "catch",        "char",          "char16_t",
+    "char32_t",  "class",    "compl",    "const",     "const_cast",   "constexpr",     "continue",
+    "decltype",  "default",  "delete",   "do",        "double",       "dynamic_cast",  "else",
+    "enum",      "explicit", "export",   "extern",    "false",        "float",         "for",
+    "friend",    "goto",     "if",       "inline",    "int",          "long",          "mutable",
+    "namespace", "new",      "noexcept", "not",       "not_eq",       "nullptr",       "operator",
+    "or",        "or_eq",    "private",  "protected", "public",       "register",      "reinterpret_cast",
+    "return",    "short",    "signed",   "sizeof",    "static",       "static_assert", "static_cast",
+    "struct",    "switch",   "template", "this",      "thread_local", "throw",         "true",
+    "try",       "typedef",  "typeid",   "typename",  "typeof",       "union",         "unsigned",
+    "using",     "virtual",  "void",     "volatile",  "wchar_t",      "while",         "xor",
+    "xor_eq",    "i8",       "u8",       "i16",       "u16",          "i32",           "u32",
+    "i64",       "u64",      "f16",      "bf16",      "f32",          "fp8",           "bf8",
+    "linux",     "unix"};
 
 /* Enters a name; false when it is there already. */
 static bool take(och_kl_emitter *e, const char *name) {
@@ -73,7 +80,8 @@ const char *och_kl_var_name(och_kl_emitter *e, const och_kl_var *v) {
     if (e->names[v->id]) return e->names[v->id];
     char text[OCH_KL_NAME_BYTES + 64];
     /* Ours begin with och_; two underscores are the compiler's, and so may be a name of capitals (macros). */
-    bool ours = strncmp(v->name, "och_", 4) == 0 || strncmp(v->name, "OCH_", 4) == 0 || strstr(v->name, "__") || v->name[0] == '_';
+    bool ours = strncmp(v->name, "och_", 4) == 0 || strncmp(v->name, "OCH_", 4) == 0 || strstr(v->name, "__") ||
+                v->name[0] == '_';
     snprintf(text, sizeof text, "%s%.*s", ours ? "v_" : "", OCH_KL_NAME_BYTES, v->name);
     if (ours)
         for (char *p = text; (p = strstr(p, "__"));) memmove(p, p + 1, strlen(p));
@@ -147,8 +155,8 @@ static void emit_fill(och_kl_emitter *e, const och_kl_ins *x, const char *name, 
     newline(e);
     for (int d = 0; d < v->n_dims; d++) {
         begin(e, NULL);
-        och_strbuf_printf(e->out, "_Pragma(\"unroll\") for (int och_%c = 0; och_%c < %" PRIu32 "; och_%c++)", 'a' + d, 'a' + d, v->dims[d],
-                          'a' + d);
+        och_strbuf_printf(e->out, "_Pragma(\"unroll\") for (int och_%c = 0; och_%c < %" PRIu32 "; och_%c++)", 'a' + d,
+                          'a' + d, v->dims[d], 'a' + d);
         newline(e);
     }
     begin(e, NULL);
@@ -231,7 +239,8 @@ static void emit_store(och_kl_emitter *e, const och_kl_ins *x) {
         return;
     }
     och_kl_need(e, m->streamed ? OCH_KL_P_PUT_STREAM : OCH_KL_P_PUT);
-    uint32_t bytes = och_kl_base_bytes(m->elem) * m->lanes, align = m->align_bytes ? m->align_bytes : och_kl_base_bytes(m->elem);
+    uint32_t bytes = och_kl_base_bytes(m->elem) * m->lanes,
+             align = m->align_bytes ? m->align_bytes : och_kl_base_bytes(m->elem);
     if (align > bytes) align = bytes;
     /* The type is written: nothing is deduced from what the value happens to be. */
     och_strbuf_printf(e->out, "och_put%s<%s, %" PRIu32 ">(", m->streamed ? "_stream" : "",
@@ -314,7 +323,8 @@ static void emit_parameters(och_kl_emitter *e) {
             /* Sizes and strides are counts. */
             if (v->type.base == OCH_KL_I64) e->at_least_0[v->id] = e->is_count[v->id] = true;
             for (int i = 0; i < s->n_args; i++)
-                if (s->args[i].kind == OCH_KL_A_SCALAR && s->args[i].offset == v->offset) e->at_least_0[v->id] = e->is_count[v->id] = false;
+                if (s->args[i].kind == OCH_KL_A_SCALAR && s->args[i].offset == v->offset)
+                    e->at_least_0[v->id] = e->is_count[v->id] = false;
         }
         put(e, och_kl_var_name(e, v));
     }
@@ -334,7 +344,8 @@ static void emit_kernel(och_kl_emitter *e) {
         uint64_t n = 1;
         for (int d = 0; d < v->n_dims; d++) n *= v->dims[d];
         begin(e, NULL);
-        och_strbuf_printf(e->out, "alignas(16) __shared__ %s %s[%" PRIu64 "];", och_kl_base_names[v->type.base], och_kl_var_name(e, v), n);
+        och_strbuf_printf(e->out, "alignas(16) __shared__ %s %s[%" PRIu64 "];", och_kl_base_names[v->type.base],
+                          och_kl_var_name(e, v), n);
         newline(e);
     }
     emit_list(e, &e->c->body);
@@ -343,7 +354,8 @@ static void emit_kernel(och_kl_emitter *e) {
 
 static void emit_prologue(och_kl_emitter *e, och_strbuf *text) {
     const och_kl_signature *s = &e->c->signature;
-    och_strbuf_printf(text, "// %s %s\n// %s, %s, waves of %d\n\n%s", s->kernel, s->spec, e->dialect->name, s->target, s->wave, e->dialect->head);
+    och_strbuf_printf(text, "// %s %s\n// %s, %s, waves of %d\n\n%s", s->kernel, s->spec, e->dialect->name, s->target,
+                      s->wave, e->dialect->head);
     och_strbuf_puts(text, "typedef signed char i8;\n"
                           "typedef unsigned char u8, fp8, bf8;\n"
                           "typedef short i16;\n"
@@ -363,7 +375,8 @@ static void emit_prologue(och_kl_emitter *e, och_strbuf *text) {
             if (e->types[b] & 1u << log) {
                 /* Both dialects name element and lanes; where the vector's name stands differs. */
                 const char *name = och_kl_base_names[b];
-                if (e->dialect == &och_kl_dialect_hip) och_strbuf_printf(text, e->dialect->vector, name, name, 1 << log, 1 << log);
+                if (e->dialect == &och_kl_dialect_hip)
+                    och_strbuf_printf(text, e->dialect->vector, name, name, 1 << log, 1 << log);
                 else och_strbuf_printf(text, e->dialect->vector, name, 1 << log, name, 1 << log);
             }
     och_strbuf_printf(text, "enum { OCH_WAVE = %d, OCH_THREADS = %d };\n\n", s->wave, s->threads);

@@ -242,8 +242,8 @@ bool och_kl_is_at_least_0(const och_kl_emitter *e, const och_kl_ir *x) {
     }
 }
 
-/* Whether x is a sum of products of counts, so that none of its parts is larger than the whole: what wraps around is no place in
- * memory. */
+/* Whether x is a sum of products of counts, so that none of its parts is larger than the whole: what wraps around is no
+ * place in memory. */
 static bool is_count(const och_kl_emitter *e, const och_kl_ir *x) {
     switch (x->kind) {
     case OCH_KL_X_INT: return x->integer >= 0 && x->integer <= INT32_MAX;
@@ -262,8 +262,9 @@ static bool is_count(const och_kl_emitter *e, const och_kl_ir *x) {
 }
 bool och_kl_is_count(const och_kl_emitter *e, const och_kl_ir *x) { return is_count(e, x); }
 
-/* An address is a pointer, plus what the whole wave shares (64 bits: a scalar register pair), plus a lane's own distance within the
- * row (32 bits, never negative: a vector register), plus a constant: the form of the load instructions. */
+/* An address is a pointer, plus what the whole wave shares (64 bits: a scalar register pair), plus a lane's own
+ * distance within the row (32 bits, never negative: a vector register), plus a constant: the form of the load
+ * instructions. */
 #define MAX_TERMS 24
 typedef struct terms {
     const och_kl_ir *wide[MAX_TERMS], *lane[MAX_TERMS];
@@ -355,7 +356,8 @@ static void emit_load(och_kl_emitter *e, const och_kl_ir *x) {
         return;
     }
     och_kl_need(e, m->streamed ? OCH_KL_P_GET_STREAM : OCH_KL_P_GET);
-    uint32_t bytes = och_kl_base_bytes(m->elem) * m->lanes, align = m->align_bytes ? m->align_bytes : och_kl_base_bytes(m->elem);
+    uint32_t bytes = och_kl_base_bytes(m->elem) * m->lanes,
+             align = m->align_bytes ? m->align_bytes : och_kl_base_bytes(m->elem);
     if (align > bytes) align = bytes;
     och_strbuf_printf(e->out, "och_get%s<%s, %" PRIu32 ">(", m->streamed ? "_stream" : "",
                       och_kl_type_name(e, x->type, name), align);

@@ -34,8 +34,21 @@ const char *och_kl_var_name(och_kl_emitter *e, const och_kl_var *v);
 
 /* ---- emit_expr.c ---- */
 /* Precedences of C++; greater binds less. */
-enum { OCH_KL_PREC_ATOM, OCH_KL_PREC_UNARY, OCH_KL_PREC_MUL, OCH_KL_PREC_ADD, OCH_KL_PREC_SHIFT, OCH_KL_PREC_REL, OCH_KL_PREC_EQ,
-       OCH_KL_PREC_AND, OCH_KL_PREC_XOR, OCH_KL_PREC_OR, OCH_KL_PREC_LAND, OCH_KL_PREC_LOR, OCH_KL_PREC_ANY };
+enum {
+    OCH_KL_PREC_ATOM,
+    OCH_KL_PREC_UNARY,
+    OCH_KL_PREC_MUL,
+    OCH_KL_PREC_ADD,
+    OCH_KL_PREC_SHIFT,
+    OCH_KL_PREC_REL,
+    OCH_KL_PREC_EQ,
+    OCH_KL_PREC_AND,
+    OCH_KL_PREC_XOR,
+    OCH_KL_PREC_OR,
+    OCH_KL_PREC_LAND,
+    OCH_KL_PREC_LOR,
+    OCH_KL_PREC_ANY
+};
 /* Prints x, in parentheses where it binds less than `prec`. */
 void och_kl_emit_expr(och_kl_emitter *e, const och_kl_ir *x, int prec);
 /* A pointer to the element or vector at mem (to void, or to T with `typed`). */

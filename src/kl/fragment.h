@@ -1,9 +1,9 @@
 /* Layouts of matrix fragments: which element of a tile each lane holds in each of its elements.
  *
- * All extents are powers of two, so a layout is a table of bits, written as text: "c0 c1 c2 c3 r0|r1 r2 r3" says that the bits of
- * the lane number, lowest first, are bits 0 to 3 of the column and bit 0 of the row, and those of the element number bits 1 to
- * 3 of the row. "-" is a lane bit that changes nothing: the element is held twice. For A and for B (as Bt: its rows are the columns
- * of C) a column is an index of the sum, written k. */
+ * All extents are powers of two, so a layout is a table of bits, written as text: "c0 c1 c2 c3 r0|r1 r2 r3" says that
+ * the bits of the lane number, lowest first, are bits 0 to 3 of the column and bit 0 of the row, and those of the
+ * element number bits 1 to 3 of the row. "-" is a lane bit that changes nothing: the element is held twice. For A and
+ * for B (as Bt: its rows are the columns of C) a column is an index of the sum, written k. */
 #ifndef OCH_KL_FRAGMENT_H
 #define OCH_KL_FRAGMENT_H
 

@@ -327,11 +327,13 @@ och_kl_ir *och_kl_slice(och_kl_code *c, och_kl_pos pos, och_kl_ir *a, int first,
     if (lanes == 1) return och_kl_elem(c, pos, a, first);
     och_kl_type t = och_kl_type_of(a->type.base, lanes);
     if (!a->effects) {
-        if (a->kind == OCH_KL_X_BUILD) return a->n_args == 1 ? splat(c, pos, t, a->args[0]) : och_kl_build(c, pos, t, a->args + first, lanes);
+        if (a->kind == OCH_KL_X_BUILD)
+            return a->n_args == 1 ? splat(c, pos, t, a->args[0]) : och_kl_build(c, pos, t, a->args + first, lanes);
         if (a->kind == OCH_KL_X_SLICE) return och_kl_slice(c, pos, a->args[0], (int)a->integer + first, lanes);
         if (a->kind == OCH_KL_X_CONCAT) {
             int part = a->args[0]->type.lanes;
-            if (first / part == (first + lanes - 1) / part) return och_kl_slice(c, pos, a->args[first / part], first % part, lanes);
+            if (first / part == (first + lanes - 1) / part)
+                return och_kl_slice(c, pos, a->args[first / part], first % part, lanes);
         }
     }
     och_kl_ir *x = node(c, OCH_KL_X_SLICE, pos, t, &a, 1);
@@ -370,7 +372,8 @@ static och_kl_uniformity call_uniformity(const och_kl_code *c, och_kl_intrinsic 
     }
 }
 
-och_kl_ir *och_kl_call(och_kl_code *c, och_kl_pos pos, och_kl_intrinsic f, och_kl_type t, int extra, och_kl_ir *const *args, int n) {
+och_kl_ir *och_kl_call(och_kl_code *c, och_kl_pos pos, och_kl_intrinsic f, och_kl_type t, int extra,
+                       och_kl_ir *const *args, int n) {
     och_kl_ir *x = node(c, OCH_KL_X_CALL, pos, t, args, n);
     if (!x) return NULL;
     x->intrinsic = f;
@@ -381,7 +384,8 @@ och_kl_ir *och_kl_call(och_kl_code *c, och_kl_pos pos, och_kl_intrinsic f, och_k
     return x;
 }
 
-och_kl_var *och_kl_new_var(och_kl_code *c, const char *name, och_kl_type t, och_kl_space space, const uint32_t *dims, int n_dims) {
+och_kl_var *och_kl_new_var(och_kl_code *c, const char *name, och_kl_type t, och_kl_space space, const uint32_t *dims,
+                           int n_dims) {
     och_kl_var *v = och_arena_alloc(&c->arena, 1, sizeof *v);
     if (v) v->name = och_arena_strndup(&c->arena, name, strlen(name));
     if (!v || !v->name) {

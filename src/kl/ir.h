@@ -25,7 +25,12 @@ typedef struct och_kl_type {
 typedef enum och_kl_uniformity { OCH_KL_U_CONST, OCH_KL_U_GROUP, OCH_KL_U_WAVE, OCH_KL_U_LANE } och_kl_uniformity;
 
 /* `extra` of atomics and fences. */
-typedef enum och_kl_memory_scope { OCH_KL_SCOPE_WAVE, OCH_KL_SCOPE_GROUP, OCH_KL_SCOPE_DEVICE, OCH_KL_SCOPE_SYSTEM } och_kl_memory_scope;
+typedef enum och_kl_memory_scope {
+    OCH_KL_SCOPE_WAVE,
+    OCH_KL_SCOPE_GROUP,
+    OCH_KL_SCOPE_DEVICE,
+    OCH_KL_SCOPE_SYSTEM
+} och_kl_memory_scope;
 
 typedef enum och_kl_space { OCH_KL_REG, OCH_KL_LDS, OCH_KL_GLOBAL } och_kl_space;
 
@@ -38,7 +43,8 @@ typedef struct och_kl_var {
     uint32_t dims[3];
     bool fixed;        /* never assigned after its declaration */
     bool read_only;    /* GLOBAL: no store of this kernel goes through it */
-    bool aliased;      /* GLOBAL: named by `over`, or an output that has one: two pointers may be the same memory (no restrict, no read-only loads) */
+    bool aliased;      /* GLOBAL: named by `over`, or an output that has one: two pointers may be the same memory (no
+                          restrict, no read-only loads) */
     och_kl_uniformity uniformity;
     bool argument;     /* a parameter of the kernel (pointer, scalar, stride or size), at `offset` in the arguments; scalars */
     uint32_t offset;   /* and sizes are fixed REG variables. Parameters are created in the order of their offsets. */
@@ -46,20 +52,21 @@ typedef struct och_kl_var {
 } och_kl_var;
 
 typedef enum och_kl_ir_kind {
-    OCH_KL_X_INT,      /* integer; type any integer or BOOL */
-    OCH_KL_X_REAL,     /* real; type F32 or F16 */
-    OCH_KL_X_VAR,      /* var, with constant indices in `at` for REG arrays; GLOBAL: the pointer itself (only below LOAD, STORE) */
-    OCH_KL_X_UNARY,    /* op: '-', '!', '~' */
-    OCH_KL_X_BINARY,   /* op as in ast.h; by element on vectors of equal type; comparisons give BOOL (scalars only) */
-    OCH_KL_X_SELECT,   /* args: condition (scalar BOOL), a, b: both may be evaluated */
-    OCH_KL_X_CONVERT,  /* args[0] to type, by element; storage types allowed on either side */
-    OCH_KL_X_BITCAST,  /* same number of bits */
-    OCH_KL_X_BUILD,    /* a vector from `n_args` scalars, or from one scalar (splat) */
-    OCH_KL_X_ELEM,     /* element `integer` of args[0] */
-    OCH_KL_X_SLICE,    /* elements integer .. integer + lanes - 1 of args[0] */
-    OCH_KL_X_CONCAT,   /* vectors of one type end to end */
-    OCH_KL_X_LOAD,     /* mem */
-    OCH_KL_X_CALL      /* intrinsic (intrinsics.def) with args */
+    OCH_KL_X_INT,     /* integer; type any integer or BOOL */
+    OCH_KL_X_REAL,    /* real; type F32 or F16 */
+    OCH_KL_X_VAR,     /* var, with constant indices in `at` for REG arrays; GLOBAL: the pointer itself (only below LOAD,
+                         STORE) */
+    OCH_KL_X_UNARY,   /* op: '-', '!', '~' */
+    OCH_KL_X_BINARY,  /* op as in ast.h; by element on vectors of equal type; comparisons give BOOL (scalars only) */
+    OCH_KL_X_SELECT,  /* args: condition (scalar BOOL), a, b: both may be evaluated */
+    OCH_KL_X_CONVERT, /* args[0] to type, by element; storage types allowed on either side */
+    OCH_KL_X_BITCAST, /* same number of bits */
+    OCH_KL_X_BUILD,   /* a vector from `n_args` scalars, or from one scalar (splat) */
+    OCH_KL_X_ELEM,    /* element `integer` of args[0] */
+    OCH_KL_X_SLICE,   /* elements integer .. integer + lanes - 1 of args[0] */
+    OCH_KL_X_CONCAT,  /* vectors of one type end to end */
+    OCH_KL_X_LOAD,    /* mem */
+    OCH_KL_X_CALL     /* intrinsic (intrinsics.def) with args */
 } och_kl_ir_kind;
 
 typedef struct och_kl_ir och_kl_ir;
@@ -168,8 +175,10 @@ och_kl_ir *och_kl_elem(och_kl_code *c, och_kl_pos pos, och_kl_ir *a, int i);
 och_kl_ir *och_kl_slice(och_kl_code *c, och_kl_pos pos, och_kl_ir *a, int first, int lanes);
 och_kl_ir *och_kl_concat(och_kl_code *c, och_kl_pos pos, och_kl_ir *const *parts, int n);
 och_kl_ir *och_kl_load(och_kl_code *c, och_kl_pos pos, const och_kl_mem *mem); /* type: mem's elem x lanes */
-och_kl_ir *och_kl_call(och_kl_code *c, och_kl_pos pos, och_kl_intrinsic f, och_kl_type t, int extra, och_kl_ir *const *args, int n);
-och_kl_var *och_kl_new_var(och_kl_code *c, const char *name, och_kl_type t, och_kl_space space, const uint32_t *dims, int n_dims);
+och_kl_ir *och_kl_call(och_kl_code *c, och_kl_pos pos, och_kl_intrinsic f, och_kl_type t, int extra,
+                       och_kl_ir *const *args, int n);
+och_kl_var *och_kl_new_var(och_kl_code *c, const char *name, och_kl_type t, och_kl_space space, const uint32_t *dims,
+                           int n_dims);
 och_kl_ins *och_kl_ins_new(och_kl_code *c, och_kl_list *to, och_kl_ins_kind kind, och_kl_pos pos);
 /* Constant value of a node, when it is one. */
 bool och_kl_is_int(const och_kl_ir *x, int64_t *out_v);

@@ -54,8 +54,23 @@ typedef struct och_kl_binding {
 
 /* A small program over sizes and constants, for grids and requires: a stack machine on int64. */
 typedef enum och_kl_step_op {
-    OCH_KL_R_CONST, OCH_KL_R_SIZE, OCH_KL_R_SCALAR, OCH_KL_R_ADD, OCH_KL_R_SUB, OCH_KL_R_MUL, OCH_KL_R_DIV, OCH_KL_R_MOD,
-    OCH_KL_R_CEIL_DIV, OCH_KL_R_MIN, OCH_KL_R_MAX, OCH_KL_R_EQ, OCH_KL_R_NE, OCH_KL_R_LT, OCH_KL_R_LE, OCH_KL_R_AND, OCH_KL_R_OR,
+    OCH_KL_R_CONST,
+    OCH_KL_R_SIZE,
+    OCH_KL_R_SCALAR,
+    OCH_KL_R_ADD,
+    OCH_KL_R_SUB,
+    OCH_KL_R_MUL,
+    OCH_KL_R_DIV,
+    OCH_KL_R_MOD,
+    OCH_KL_R_CEIL_DIV,
+    OCH_KL_R_MIN,
+    OCH_KL_R_MAX,
+    OCH_KL_R_EQ,
+    OCH_KL_R_NE,
+    OCH_KL_R_LT,
+    OCH_KL_R_LE,
+    OCH_KL_R_AND,
+    OCH_KL_R_OR,
     OCH_KL_R_NOT
 } och_kl_step_op;
 typedef struct och_kl_rule {
@@ -137,8 +152,8 @@ typedef struct och_kl_packed {
     unsigned char args[OCH_KL_MAX_ARG_BYTES];
 } och_kl_packed;
 
-/* Checks that every argument is there once, that extents agree, alignment and requires, and lays the arguments out. The message of a
- * failure names kernel, argument, expected and found. A grid with a 0 is OK: nothing is to be launched. */
+/* Checks that every argument is there once, that extents agree, alignment and requires, and lays the arguments out. The
+ * message of a failure names kernel, argument, expected and found. A grid with a 0 is OK: nothing is to be launched. */
 OCH_WARN_UNUSED och_status och_kl_pack(const och_kl_signature *s, const och_kl_actual *actuals, int n_actuals,
                                        och_kl_packed *out_packed, och_err *err);
 

@@ -6,9 +6,10 @@
 enum { OP_0 = 0, OP_SPARSE_MATRIX = OCH_SPARSE_MATRIX };
 
 static const och_kl_matrix rows[] = {
-#define OCH_KL_MATRIX(name, isa, needs, lacks, ops, no_ops, wave, m, n, k, in, out, form, builtin, arg, lanes, a, b, c)               \
-    {#name, OCH_MATRIX_##isa, needs, lacks, OP_##ops, OP_##no_ops, wave, m, n, k, OCH_KL_##in, OCH_KL_##out, OCH_KL_M_##form, builtin, \
-     arg, lanes, a, b, c},
+#define OCH_KL_MATRIX(name, isa, needs, lacks, ops, no_ops, wave, m, n, k, in, out, form, builtin, arg, lanes, a, b,   \
+                      c)                                                                                               \
+    {#name,       OCH_MATRIX_##isa, needs,           lacks,   OP_##ops, OP_##no_ops, wave, m, n, k,                    \
+     OCH_KL_##in, OCH_KL_##out,     OCH_KL_M_##form, builtin, arg,      lanes,       a,    b, c},
 #include "kl/matrix.def"
 #undef OCH_KL_MATRIX
 };
@@ -22,8 +23,8 @@ bool och_kl_matrix_serves(const och_kl_matrix *m, const och_kl_profile *p) {
     if (m->wave != p->wave) return false;
     if (m->isa == OCH_MATRIX_NONE) return true;
     uint32_t wave = m->wave == 64 ? OCH_WAVE64 : OCH_WAVE32;
-    return m->isa == t->matrix && (t->matrix_waves & wave) && (t->matrix_types & m->needs) == m->needs && !(t->matrix_types & m->lacks) &&
-           (t->ops & m->ops) == m->ops && !(t->ops & m->no_ops);
+    return m->isa == t->matrix && (t->matrix_waves & wave) && (t->matrix_types & m->needs) == m->needs &&
+           !(t->matrix_types & m->lacks) && (t->ops & m->ops) == m->ops && !(t->ops & m->no_ops);
 }
 
 const och_kl_matrix *och_kl_matrix_find(const och_kl_profile *p, och_kl_base in, uint32_t m, uint32_t n, uint32_t depth) {
@@ -59,7 +60,9 @@ static void plain_body(const och_kl_matrix *m, och_strbuf *t) {
     och_kl_fragment a, b, c;
     if (!och_kl_fragment_parse(m->a, &a) || !och_kl_fragment_parse(m->b, &b) || !och_kl_fragment_parse(m->c, &c)) return;
     if (m->in == OCH_KL_I8)
-        och_strbuf_printf(t, "    const och_words<%d> aw = och_bits<och_words<%d>>(a);\n    const och_words<%d> bw = och_bits<och_words<%d>>(b);\n",
+        och_strbuf_printf(t,
+                          "    const och_words<%d> aw = och_bits<och_words<%d>>(a);\n    const och_words<%d> bw = "
+                          "och_bits<och_words<%d>>(b);\n",
                           elems(m->a) / 4, elems(m->a) / 4, elems(m->b) / 4, elems(m->b) / 4);
     uint32_t step = m->in == OCH_KL_I8 ? 4 : m->in == OCH_KL_F16 ? 2 : 1;
     for (uint32_t k = 0; k < m->k; k += step)
@@ -70,7 +73,8 @@ static void plain_body(const och_kl_matrix *m, och_strbuf *t) {
             if (m->in == OCH_KL_I8)
                 och_strbuf_printf(t, "    c[%u] = och_dot4_ss((u32)aw.w[%d], (u32)bw.w[%d], c[%u]);\n", e, i / 4, j / 4, e);
             else if (m->in == OCH_KL_F16)
-                och_strbuf_printf(t, "    c[%u] = och_dot2(f16x2{a[%d], a[%d]}, f16x2{b[%d], b[%d]}, c[%u]);\n", e, i, i + 1, j, j + 1, e);
+                och_strbuf_printf(t, "    c[%u] = och_dot2(f16x2{a[%d], a[%d]}, f16x2{b[%d], b[%d]}, c[%u]);\n", e, i,
+                                  i + 1, j, j + 1, e);
             else och_strbuf_printf(t, "    c[%u] = och_fma(och_from_bf16(a[%d]), och_from_bf16(b[%d]), c[%u]);\n", e, i, j, e);
         }
     och_strbuf_puts(t, "    return c;\n");
@@ -79,7 +83,9 @@ static void plain_body(const och_kl_matrix *m, och_strbuf *t) {
 static void mma_body(const och_kl_matrix *m, och_strbuf *t) {
     int na = elems(m->a) * (int)och_kl_base_bytes(m->in) / 4, nb = elems(m->b) * (int)och_kl_base_bytes(m->in) / 4;
     const char *c = m->out == OCH_KL_F32 ? "f" : "r";
-    och_strbuf_printf(t, "    const och_words<%d> aw = och_bits<och_words<%d>>(a);\n    const och_words<%d> bw = och_bits<och_words<%d>>(b);\n",
+    och_strbuf_printf(t,
+                      "    const och_words<%d> aw = och_bits<och_words<%d>>(a);\n    const och_words<%d> bw = "
+                      "och_bits<och_words<%d>>(b);\n",
                       na, na, nb, nb);
     och_strbuf_printf(t, "    asm volatile(\"%s {%%0, %%1, %%2, %%3}, {", m->builtin);
     for (int i = 0; i < na; i++) och_strbuf_printf(t, "%s%%%d", i ? ", " : "", 4 + i);
@@ -94,7 +100,8 @@ static void mma_body(const och_kl_matrix *m, och_strbuf *t) {
 }
 
 static void builtin_body(const och_kl_matrix *m, och_strbuf *t) {
-    if (m->arg_lanes > 1) och_strbuf_printf(t, "    typedef %s arg __attribute__((ext_vector_type(%d)));\n", m->arg_type, m->arg_lanes);
+    if (m->arg_lanes > 1)
+        och_strbuf_printf(t, "    typedef %s arg __attribute__((ext_vector_type(%d)));\n", m->arg_type, m->arg_lanes);
     else och_strbuf_printf(t, "    typedef %s arg;\n", m->arg_type);
     const char *a = "och_bits<arg>(a)", *b = "och_bits<arg>(b)";
     och_strbuf_printf(t, "    return %s(", m->builtin);
@@ -108,9 +115,10 @@ static void builtin_body(const och_kl_matrix *m, och_strbuf *t) {
 
 void och_kl_matrix_text(const och_kl_matrix *m, och_strbuf *text) {
     const char *in = och_kl_base_names[m->in], *out = och_kl_base_names[m->out];
-    och_strbuf_printf(text, "// C %ux%u += A %ux%u * B %ux%u; A: %s, B: %s, C: %s\n", m->m, m->n, m->m, m->k, m->k, m->n, m->a, m->b, m->c);
-    och_strbuf_printf(text, "static __device__ __forceinline__ %sx%d och_mma_%s(%sx%d a, %sx%d b, %sx%d c) {\n", out, elems(m->c), m->name, in,
-                      elems(m->a), in, elems(m->b), out, elems(m->c));
+    och_strbuf_printf(text, "// C %ux%u += A %ux%u * B %ux%u; A: %s, B: %s, C: %s\n", m->m, m->n, m->m, m->k, m->k,
+                      m->n, m->a, m->b, m->c);
+    och_strbuf_printf(text, "static __device__ __forceinline__ %sx%d och_mma_%s(%sx%d a, %sx%d b, %sx%d c) {\n", out,
+                      elems(m->c), m->name, in, elems(m->a), in, elems(m->b), out, elems(m->c));
     switch (m->form) {
     case OCH_KL_M_PLAIN: plain_body(m, text); break;
     case OCH_KL_M_MMA_SYNC: mma_body(m, text); break;

@@ -34,8 +34,8 @@ const och_kl_matrix *och_kl_matrix_at(int i);
 int och_kl_matrix_index(const och_kl_matrix *m);
 /* Whether a profile may use the row. */
 bool och_kl_matrix_serves(const och_kl_matrix *m, const och_kl_profile *p);
-/* The row for A and B of `in`, with fragments of m x n (0: any) and a k that divides depth; the first in order. There is one for F16,
- * BF16 and I8 with depth a multiple of 16 (32). NULL otherwise. */
+/* The row for A and B of `in`, with fragments of m x n (0: any) and a k that divides depth; the first in order. There
+ * is one for F16, BF16 and I8 with depth a multiple of 16 (32). NULL otherwise. */
 const och_kl_matrix *och_kl_matrix_find(const och_kl_profile *p, och_kl_base in, uint32_t m, uint32_t n, uint32_t depth);
 
 /* Elements a lane holds. */

@@ -23,12 +23,16 @@ static och_status match(packing *p, const och_kl_actual *actuals, int n) {
     for (int i = 0; i < n; i++) {
         int at = 0;
         while (at < s->n_args && strcmp(s->args[at].name, actuals[i].name)) at++;
-        if (at == s->n_args) return och_err_set(p->err, OCH_INVALID, "kernel %s: has no argument %s", s->kernel, actuals[i].name);
-        if (p->by_arg[at]) return och_err_set(p->err, OCH_INVALID, "kernel %s: argument %s is given twice", s->kernel, actuals[i].name);
+        if (at == s->n_args)
+            return och_err_set(p->err, OCH_INVALID, "kernel %s: has no argument %s", s->kernel, actuals[i].name);
+        if (p->by_arg[at])
+            return och_err_set(p->err, OCH_INVALID, "kernel %s: argument %s is given twice", s->kernel,
+                               actuals[i].name);
         p->by_arg[at] = &actuals[i];
     }
     for (int i = 0; i < s->n_args; i++)
-        if (!p->by_arg[i]) return och_err_set(p->err, OCH_INVALID, "kernel %s: argument %s is not given", s->kernel, s->args[i].name);
+        if (!p->by_arg[i])
+            return och_err_set(p->err, OCH_INVALID, "kernel %s: argument %s is not given", s->kernel, s->args[i].name);
     return OCH_OK;
 }
 
@@ -80,17 +84,20 @@ static och_status take_sizes(packing *p) {
         if (a->kind == OCH_KL_A_SCALAR || (!x->addr && a->optional)) continue;
         for (int d = 0; d < a->rank; d++) {
             if (x->dims[d] < 0)
-                return och_err_set(p->err, OCH_RANGE, "kernel %s, argument %s, dimension %d: expected an extent from 0, found %lld", s->kernel, a->name, d,
-                                   (long long)x->dims[d]);
+                return och_err_set(p->err, OCH_RANGE,
+                                   "kernel %s, argument %s, dimension %d: expected an extent from 0, found %lld",
+                                   s->kernel, a->name, d, (long long)x->dims[d]);
             if (a->dims[d].n_steps != 1 || a->dims[d].steps[0].op != OCH_KL_R_SIZE) continue;
             int64_t size = a->dims[d].steps[0].value;
             if (p->sizes[size] == UNSET) {
                 p->sizes[size] = x->dims[d];
                 p->size_from[size] = i;
             } else if (p->sizes[size] != x->dims[d]) {
-                return och_err_set(p->err, OCH_INVALID, "kernel %s, argument %s, dimension %d: expected %s = %lld as argument %s has it, found %lld",
-                                   s->kernel, a->name, d, s->sizes[size], (long long)p->sizes[size], s->args[p->size_from[size]].name,
-                                   (long long)x->dims[d]);
+                return och_err_set(
+                    p->err, OCH_INVALID,
+                    "kernel %s, argument %s, dimension %d: expected %s = %lld as argument %s has it, found %lld",
+                    s->kernel, a->name, d, s->sizes[size], (long long)p->sizes[size], s->args[p->size_from[size]].name,
+                    (long long)x->dims[d]);
             }
         }
     }
@@ -102,8 +109,8 @@ static och_status take_sizes(packing *p) {
             const och_kl_arg *a = &s->args[i];
             if (!p->by_arg[i]->addr && a->optional) continue;
             if (!run(p, &a->dims[d], &want) || want != p->by_arg[i]->dims[d])
-                return och_err_set(p->err, OCH_INVALID, "kernel %s, argument %s, dimension %d: expected %s, found %lld", s->kernel, a->name, d,
-                                   a->dims[d].text, (long long)p->by_arg[i]->dims[d]);
+                return och_err_set(p->err, OCH_INVALID, "kernel %s, argument %s, dimension %d: expected %s, found %lld",
+                                   s->kernel, a->name, d, a->dims[d].text, (long long)p->by_arg[i]->dims[d]);
         }
     return OCH_OK;
 }
@@ -129,11 +136,14 @@ static och_status put_buffer(packing *p, int i) {
     for (int d = 0; d < a->rank; d++) empty |= x->addr && x->dims[d] == 0;
     if (!x->addr && !a->optional && !empty) {
         for (int d = 0; d < a->rank; d++) empty |= x->dims[d] == 0;
-        if (!empty) return och_err_set(p->err, OCH_INVALID, "kernel %s, argument %s: expected an address, found none", p->s->kernel, a->name);
+        if (!empty)
+            return och_err_set(p->err, OCH_INVALID, "kernel %s, argument %s: expected an address, found none",
+                               p->s->kernel, a->name);
     }
     if (a->align_bytes > 1 && x->addr & (a->align_bytes - 1))
-        return och_err_set(p->err, OCH_INVALID, "kernel %s, argument %s: expected an address that is a multiple of %u, found 0x%llx", p->s->kernel, a->name,
-                           a->align_bytes, (unsigned long long)x->addr);
+        return och_err_set(p->err, OCH_INVALID,
+                           "kernel %s, argument %s: expected an address that is a multiple of %u, found 0x%llx",
+                           p->s->kernel, a->name, a->align_bytes, (unsigned long long)x->addr);
     store(p, a->offset, &x->addr, 8);
     /* Strides from the last dimension outwards: a dense row where none is given. */
     uint64_t dense = (uint64_t)(a->rank ? x->dims[a->rank - 1] : 0);
@@ -141,8 +151,9 @@ static och_status put_buffer(packing *p, int i) {
     if (planes ? !row_of_planes(a, dense, &row) : __builtin_mul_overflow(dense, (uint64_t)a->elem_bytes, &dense))
         return och_err_set(p->err, OCH_RANGE, "kernel %s, argument %s: the size of a row overflows", p->s->kernel, a->name);
     if (planes && x->addr && !empty && x->row_bytes[0] && x->row_bytes[0] < row)
-        return och_err_set(p->err, OCH_INVALID, "kernel %s, argument %s: expected rows of %s of at least %llu bytes, found %llu", p->s->kernel, a->name,
-                           a->type, (unsigned long long)row, (unsigned long long)x->row_bytes[0]);
+        return och_err_set(
+            p->err, OCH_INVALID, "kernel %s, argument %s: expected rows of %s of at least %llu bytes, found %llu",
+            p->s->kernel, a->name, a->type, (unsigned long long)row, (unsigned long long)x->row_bytes[0]);
     /* Within a row code counts with 32 bits; where there are no rows, with 64. */
     uint64_t length = planes && a->rank > 1 ? x->row_bytes[a->rank - 2] : dense;
     if (x->addr && a->rank > 1 && length > UINT32_MAX)
@@ -152,21 +163,26 @@ static och_status put_buffer(packing *p, int i) {
     for (int d = a->rank - 2; d >= 0; d--) {
         uint64_t stride = x->row_bytes[d] ? x->row_bytes[d] : dense;
         if (planes && !x->row_bytes[d] && x->addr)
-            return och_err_set(p->err, OCH_INVALID, "kernel %s, argument %s: expected the bytes of a row of planes, found 0", p->s->kernel, a->name);
+            return och_err_set(p->err, OCH_INVALID,
+                               "kernel %s, argument %s: expected the bytes of a row of planes, found 0", p->s->kernel,
+                               a->name);
         if (x->addr && x->dims[d] > 1) {
             if (!planes && stride < dense)
-                return och_err_set(p->err, OCH_INVALID, "kernel %s, argument %s: expected rows at least %llu bytes apart, found %llu", p->s->kernel, a->name,
-                                   (unsigned long long)dense, (unsigned long long)stride);
+                return och_err_set(p->err, OCH_INVALID,
+                                   "kernel %s, argument %s: expected rows at least %llu bytes apart, found %llu",
+                                   p->s->kernel, a->name, (unsigned long long)dense, (unsigned long long)stride);
             uint32_t unit = a->align_bytes > a->elem_bytes || planes ? a->align_bytes : a->elem_bytes;
             if (unit > 1 && stride % unit)
-                return och_err_set(p->err, OCH_INVALID, "kernel %s, argument %s: expected rows a multiple of %u bytes apart, found %llu", p->s->kernel, a->name,
-                                   unit, (unsigned long long)stride);
+                return och_err_set(p->err, OCH_INVALID,
+                                   "kernel %s, argument %s: expected rows a multiple of %u bytes apart, found %llu",
+                                   p->s->kernel, a->name, unit, (unsigned long long)stride);
         }
         int64_t elements = (int64_t)(planes || !a->elem_bytes ? stride : stride / a->elem_bytes);
         store(p, a->stride_offset[d], &elements, 8);
         p->stride[i][d] = stride;
         uint64_t all, behind = x->dims[d] ? (uint64_t)(x->dims[d] - 1) : 0;
-        if (__builtin_mul_overflow(stride, (uint64_t)x->dims[d], &all) || __builtin_add_overflow(reach, behind * stride, &reach))
+        if (__builtin_mul_overflow(stride, (uint64_t)x->dims[d], &all) ||
+            __builtin_add_overflow(reach, behind * stride, &reach))
             return och_err_set(p->err, OCH_RANGE, "kernel %s, argument %s: its size overflows", p->s->kernel, a->name);
         if (all > dense) dense = all; /* the distance of one row may be anything: it is as long as it is */
     }
@@ -198,13 +214,19 @@ static och_status check_in_place(const packing *p, int i, int j) {
     const och_kl_arg *a = &p->s->args[i], *b = &p->s->args[j];
     const och_kl_actual *x = p->by_arg[i], *y = p->by_arg[j];
     if (x->addr != y->addr)
-        return och_err_set(p->err, OCH_INVALID, "kernel %s: expected argument %s at argument %s's address or apart from it, found 0x%llx (%llu bytes) "
-                           "and 0x%llx (%llu bytes)", p->s->kernel, a->name, b->name, (unsigned long long)x->addr, (unsigned long long)p->extent[i],
-                           (unsigned long long)y->addr, (unsigned long long)p->extent[j]);
+        return och_err_set(
+            p->err, OCH_INVALID,
+            "kernel %s: expected argument %s at argument %s's address or apart from it, found 0x%llx (%llu bytes) "
+            "and 0x%llx (%llu bytes)",
+            p->s->kernel, a->name, b->name, (unsigned long long)x->addr, (unsigned long long)p->extent[i],
+            (unsigned long long)y->addr, (unsigned long long)p->extent[j]);
     for (int d = 0; a->rank == b->rank && d + 1 < a->rank; d++)
         if (x->dims[d] > 1 && y->dims[d] > 1 && p->stride[i][d] != p->stride[j][d])
-            return och_err_set(p->err, OCH_INVALID, "kernel %s: expected argument %s with argument %s's distance of rows, %llu bytes, or apart from it, found %llu",
-                               p->s->kernel, a->name, b->name, (unsigned long long)p->stride[j][d], (unsigned long long)p->stride[i][d]);
+            return och_err_set(p->err, OCH_INVALID,
+                               "kernel %s: expected argument %s with argument %s's distance of rows, %llu bytes, or "
+                               "apart from it, found %llu",
+                               p->s->kernel, a->name, b->name, (unsigned long long)p->stride[j][d],
+                               (unsigned long long)p->stride[i][d]);
     return OCH_OK;
 }
 
@@ -220,9 +242,13 @@ static och_status check_overlaps(const packing *p) {
                 OCH_TRY(check_in_place(p, i, j));
                 continue;
             }
-            return och_err_set(p->err, OCH_INVALID, "kernel %s: expected argument %s, which is written, apart from %s, found both at 0x%llx (%llu bytes) and "
-                               "0x%llx (%llu bytes)", s->kernel, a->name, b->name, (unsigned long long)p->by_arg[i]->addr, (unsigned long long)p->extent[i],
-                               (unsigned long long)p->by_arg[j]->addr, (unsigned long long)p->extent[j]);
+            return och_err_set(p->err, OCH_INVALID,
+                               "kernel %s: expected argument %s, which is written, apart from %s, found both at 0x%llx "
+                               "(%llu bytes) and "
+                               "0x%llx (%llu bytes)",
+                               s->kernel, a->name, b->name, (unsigned long long)p->by_arg[i]->addr,
+                               (unsigned long long)p->extent[i], (unsigned long long)p->by_arg[j]->addr,
+                               (unsigned long long)p->extent[j]);
         }
     return OCH_OK;
 }
@@ -238,17 +264,24 @@ static och_status put_scalar(packing *p, int i) {
         store(p, a->offset, &h, 2);
     } else {
         bool wide = a->bytes == 8, is_unsigned = a->type[0] == 'u' || a->type[0] == 'b';
-        int64_t lo = wide ? INT64_MIN : is_unsigned ? 0 : INT32_MIN, hi = wide ? INT64_MAX : a->type[0] == 'b' ? 1 : is_unsigned ? UINT32_MAX : INT32_MAX;
+        int64_t lo = wide          ? INT64_MIN
+                     : is_unsigned ? 0
+                                   : INT32_MIN,
+                hi = wide                ? INT64_MAX
+                     : a->type[0] == 'b' ? 1
+                     : is_unsigned       ? UINT32_MAX
+                                         : INT32_MAX;
         if (x->integer < lo || x->integer > hi)
-            return och_err_set(p->err, OCH_RANGE, "kernel %s, argument %s: expected a value of type %s, found %lld", p->s->kernel, a->name, a->type,
-                               (long long)x->integer);
+            return och_err_set(p->err, OCH_RANGE, "kernel %s, argument %s: expected a value of type %s, found %lld",
+                               p->s->kernel, a->name, a->type, (long long)x->integer);
         uint64_t v = (uint64_t)x->integer;
         store(p, a->offset, &v, a->bytes); /* hosts are little-endian, as devices are */
     }
     return OCH_OK;
 }
 
-och_status och_kl_pack(const och_kl_signature *s, const och_kl_actual *actuals, int n_actuals, och_kl_packed *out, och_err *err) {
+och_status och_kl_pack(const och_kl_signature *s, const och_kl_actual *actuals, int n_actuals, och_kl_packed *out,
+                       och_err *err) {
     packing p = {.s = s, .out = out, .err = err};
     memset(out, 0, sizeof *out);
     OCH_TRY(match(&p, actuals, n_actuals));
@@ -259,8 +292,10 @@ och_status och_kl_pack(const och_kl_signature *s, const och_kl_actual *actuals, 
         char sizes[256] = "";
         size_t n = 0;
         for (int k = 0; k < s->n_sizes && n < sizeof sizes; k++)
-            n += (size_t)snprintf(sizes + n, sizeof sizes - n, "%s%s = %lld", k ? ", " : "", s->sizes[k], (long long)p.sizes[k]);
-        return och_err_set(err, OCH_INVALID, "kernel %s (%s): expected %s, found %s", s->kernel, s->spec, s->rules[i].text, sizes);
+            n += (size_t)snprintf(sizes + n, sizeof sizes - n, "%s%s = %lld", k ? ", " : "", s->sizes[k],
+                                  (long long)p.sizes[k]);
+        return och_err_set(err, OCH_INVALID, "kernel %s (%s): expected %s, found %s", s->kernel, s->spec,
+                           s->rules[i].text, sizes);
     }
     for (int i = 0; i < s->n_args; i++) OCH_TRY(s->args[i].kind == OCH_KL_A_SCALAR ? put_scalar(&p, i) : put_buffer(&p, i));
     OCH_TRY(check_overlaps(&p));
@@ -268,7 +303,8 @@ och_status och_kl_pack(const och_kl_signature *s, const och_kl_actual *actuals, 
     for (int i = 0; i < 3; i++) {
         int64_t v;
         if (!run(&p, &s->grid[i], &v) || v < 0 || v > INT32_MAX)
-            return och_err_set(err, OCH_RANGE, "kernel %s: expected a grid of at most %d workgroups a side, found %s", s->kernel, INT32_MAX, s->grid[i].text);
+            return och_err_set(err, OCH_RANGE, "kernel %s: expected a grid of at most %d workgroups a side, found %s",
+                               s->kernel, INT32_MAX, s->grid[i].text);
         out->grid[i] = (uint32_t)v;
     }
     out->group[0] = (uint32_t)s->threads;

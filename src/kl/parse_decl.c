@@ -10,7 +10,8 @@ static och_kl_decl *make(och_kl_parser *p, och_kl_decl_kind kind) {
 }
 
 /* A name that stands twice in one list. */
-static void check_twice(och_kl_parser *p, const char *what, const char *name, och_kl_pos pos, const char *other, och_kl_pos first) {
+static void check_twice(och_kl_parser *p, const char *what, const char *name, och_kl_pos pos, const char *other,
+                        och_kl_pos first) {
     if (p->panic || name != other) return;
     och_kl_report(p->diag, pos, "%s '%s' is declared twice", what, name);
     och_kl_note(p->diag, first, "first here");
@@ -28,7 +29,8 @@ static och_kl_arg_ast *arguments(och_kl_parser *p, bool of_kernel) {
         if (!a) return NULL;
         a->name = och_kl_expect_name(p, "an argument's name", &a->pos);
         int n_before = 0;
-        for (const och_kl_arg_ast *i = first; i; i = i->next, n_before++) check_twice(p, "argument", a->name, a->pos, i->name, i->pos);
+        for (const och_kl_arg_ast *i = first; i; i = i->next, n_before++)
+            check_twice(p, "argument", a->name, a->pos, i->name, i->pos);
         check_count(p, "argument", a->pos, n_before);
         if (of_kernel ? och_kl_expect(p, ':', "and a type after the argument's name") : och_kl_accept(p, ':')) {
             a->dir = och_kl_at_word(p, "in") ? OCH_KL_DIR_IN : och_kl_at_word(p, "out") ? OCH_KL_DIR_OUT
@@ -65,7 +67,8 @@ static void parameters(och_kl_parser *p, och_kl_decl *d) {
         if (!a) return;
         a->name = och_kl_expect_name(p, "a parameter's name", &a->pos);
         int n_before = 0;
-        for (const och_kl_param_ast *i = d->params; i; i = i->next, n_before++) check_twice(p, "parameter", a->name, a->pos, i->name, i->pos);
+        for (const och_kl_param_ast *i = d->params; i; i = i->next, n_before++)
+            check_twice(p, "parameter", a->name, a->pos, i->name, i->pos);
         for (const och_kl_arg_ast *i = d->args; i; i = i->next) check_twice(p, "parameter", a->name, a->pos, i->name, i->pos);
         check_count(p, "parameter", a->pos, n_before);
         och_kl_expect(p, ':', "and a kind after the parameter's name");
@@ -197,13 +200,15 @@ static och_kl_decl *format(och_kl_parser *p, bool is_act) {
         } else if (och_kl_accept_word(p, "plane")) {
             och_kl_plane_ast *a = plane(p);
             if (!a) break;
-            for (const och_kl_plane_ast *i = d->planes; i; i = i->next, n++) check_twice(p, "plane", a->name, a->pos, i->name, i->pos);
+            for (const och_kl_plane_ast *i = d->planes; i; i = i->next, n++)
+                check_twice(p, "plane", a->name, a->pos, i->name, i->pos);
             check_count(p, "plane", a->pos, n);
             *planes = a, planes = &a->next;
         } else if (!is_act && och_kl_accept_word(p, "fn")) {
             och_kl_decl *f = function(p);
             if (!f) break;
-            for (const och_kl_decl *i = d->fns; i; i = i->next, n++) check_twice(p, "function", f->name, f->pos, i->name, i->pos);
+            for (const och_kl_decl *i = d->fns; i; i = i->next, n++)
+                check_twice(p, "function", f->name, f->pos, i->name, i->pos);
             check_count(p, "function", f->pos, n);
             *fns = f, fns = &f->next;
         } else

@@ -176,7 +176,8 @@ static och_kl_stmt *copy(och_kl_parser *p) {
     p->t++;
     s->target = och_kl_parse_postfix(p);
     /* Two tokens, so that a<-b stays a comparison. */
-    if (!p->panic && !(och_kl_at(p, '<') && p->t[1].kind == '-' && p->t[1].at == p->t->at + 1)) och_kl_expected(p, "'<-' after the tile");
+    if (!p->panic && !(och_kl_at(p, '<') && p->t[1].kind == '-' && p->t[1].at == p->t->at + 1))
+        och_kl_expected(p, "'<-' after the tile");
     else if (!p->panic) p->t += 2;
     s->expr = och_kl_parse_expr(p);
     och_kl_expect_end(p, "the copy");
@@ -200,7 +201,8 @@ static och_kl_stmt *simple(och_kl_parser *p) {
     s->op = p->t->kind == '=' ? '=' : p->t->op;
     if (!p->panic) p->t++;
     s->expr = och_kl_parse_expr(p);
-    if (och_kl_at(p, '=') || och_kl_at(p, OCH_KL_T_ASSIGN)) och_kl_fail(p, och_kl_here(p), "an assignment has no value: write two");
+    if (och_kl_at(p, '=') || och_kl_at(p, OCH_KL_T_ASSIGN))
+        och_kl_fail(p, och_kl_here(p), "an assignment has no value: write two");
     och_kl_expect_end(p, "the assignment");
     return measured(p, s);
 }

@@ -41,8 +41,9 @@ bool och_kl_word(const och_kl_parser *p, const och_kl_token *t, const char *word
 }
 
 /* Words that begin a statement, then the rest. Words of declarations (param, format, unit, step, ...) are names elsewhere. */
-static const char *const reserved[] = {"let", "var", "lds", "if", "while", "for", "static", "break", "continue", "return", "pipeline",
-                                       "else", "true", "false", "in", "out", "inout", "fn", "kernel", "const", NULL};
+static const char *const reserved[] = {"let",   "var",      "lds",    "if",       "while",  "for",   "static",
+                                       "break", "continue", "return", "pipeline", "else",   "true",  "false",
+                                       "in",    "out",      "inout",  "fn",       "kernel", "const", NULL};
 #define N_STATEMENT_WORDS 11
 
 bool och_kl_reserved(const och_kl_parser *p, const och_kl_token *t) {
@@ -89,7 +90,9 @@ void och_kl_expected(och_kl_parser *p, const char *fmt, ...) {
     va_end(args);
     int n = p->t->length < 40 ? (int)p->t->length : 40;
     if (p->t->kind == OCH_KL_T_END) snprintf(found, sizeof found, "the end of the file");
-    else snprintf(found, sizeof found, "'%.*s'%s", n, p->file->text + p->t->at, och_kl_reserved(p, p->t) ? ", a reserved word" : "");
+    else
+        snprintf(found, sizeof found, "'%.*s'%s", n, p->file->text + p->t->at,
+                 och_kl_reserved(p, p->t) ? ", a reserved word" : "");
     och_kl_fail(p, och_kl_here(p), "expected %s, found %s", what, found);
 }
 

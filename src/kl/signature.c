@@ -68,7 +68,9 @@ och_status och_kl_signature_write(const och_kl_signature *s, och_strbuf *out, oc
     return och_strbuf_status(out, err);
 }
 
-static bool get(och_cursor *c, int n_bytes, uint64_t most, uint64_t *out_v) { return och_cursor_le(c, n_bytes, out_v) && *out_v <= most; }
+static bool get(och_cursor *c, int n_bytes, uint64_t most, uint64_t *out_v) {
+    return och_cursor_le(c, n_bytes, out_v) && *out_v <= most;
+}
 static bool get_int(och_cursor *c, int n_bytes, int most, int *out_v) {
     uint64_t v;
     bool ok = get(c, n_bytes, (uint64_t)most, &v);
@@ -121,10 +123,15 @@ static bool get_arg(och_cursor *c, const och_kl_signature *s, och_kl_arg *a) {
     a->in_place = flags >> 3 & 1;
     for (int d = 0; d < a->rank; d++)
         if (!get_rule(c, s->n_sizes, 0, &a->dims[d])) return false;
-    if (!get_u32(c, &a->offset) || !get_u32(c, &a->bytes) || !get_u32(c, &a->stride_offset[0]) || !get_u32(c, &a->stride_offset[1])) return false;
+    if (!get_u32(c, &a->offset) || !get_u32(c, &a->bytes) || !get_u32(c, &a->stride_offset[0]) ||
+        !get_u32(c, &a->stride_offset[1]))
+        return false;
     bool scalar = a->kind == OCH_KL_A_SCALAR;
-    if (scalar ? a->rank != 0 || !(a->bytes == 1 || a->bytes == 2 || a->bytes == 4 || a->bytes == 8) : a->rank < 1 || a->bytes != 8) return false;
-    if ((!strcmp(a->type, "f32") && scalar && a->bytes != 4) || (!strcmp(a->type, "f16") && scalar && a->bytes != 2)) return false;
+    if (scalar ? a->rank != 0 || !(a->bytes == 1 || a->bytes == 2 || a->bytes == 4 || a->bytes == 8)
+               : a->rank < 1 || a->bytes != 8)
+        return false;
+    if ((!strcmp(a->type, "f32") && scalar && a->bytes != 4) || (!strcmp(a->type, "f16") && scalar && a->bytes != 2))
+        return false;
     if (!inside(a->offset, a->bytes, s->args_bytes)) return false;
     for (int d = 0; d + 1 < a->rank; d++)
         if (!inside(a->stride_offset[d], 8, s->args_bytes)) return false;
@@ -135,16 +142,19 @@ static bool get_arg(och_cursor *c, const och_kl_signature *s, och_kl_arg *a) {
 static bool get_all(och_cursor *c, och_kl_signature *s) {
     uint64_t magic;
     if (!get(c, 4, UINT32_MAX, &magic) || magic != MAGIC) return false;
-    if (!get_str(c, s->kernel, sizeof s->kernel) || !get_str(c, s->entry, sizeof s->entry) || !get_str(c, s->spec, sizeof s->spec) ||
-        !get_str(c, s->target, sizeof s->target) || !get_int(c, 4, 1024, &s->wave) || !get_int(c, 4, 1024, &s->waves) ||
-        !get_int(c, 4, 1024, &s->threads) || !get_u32(c, &s->lds_bytes) || !get_u32(c, &s->args_bytes) ||
-        !get_int(c, 1, OCH_KL_MAX_ARGS, &s->n_args) || !get_int(c, 1, OCH_KL_MAX_SIZES, &s->n_sizes) ||
-        !get_int(c, 1, OCH_KL_MAX_RULES, &s->n_rules) || s->args_bytes > OCH_KL_MAX_ARG_BYTES || s->wave < 1 || s->threads != s->wave * s->waves)
+    if (!get_str(c, s->kernel, sizeof s->kernel) || !get_str(c, s->entry, sizeof s->entry) ||
+        !get_str(c, s->spec, sizeof s->spec) || !get_str(c, s->target, sizeof s->target) ||
+        !get_int(c, 4, 1024, &s->wave) || !get_int(c, 4, 1024, &s->waves) || !get_int(c, 4, 1024, &s->threads) ||
+        !get_u32(c, &s->lds_bytes) || !get_u32(c, &s->args_bytes) || !get_int(c, 1, OCH_KL_MAX_ARGS, &s->n_args) ||
+        !get_int(c, 1, OCH_KL_MAX_SIZES, &s->n_sizes) || !get_int(c, 1, OCH_KL_MAX_RULES, &s->n_rules) ||
+        s->args_bytes > OCH_KL_MAX_ARG_BYTES || s->wave < 1 || s->threads != s->wave * s->waves)
         return false;
     for (int i = 0; i < s->n_args; i++)
         if (!get_arg(c, s, &s->args[i])) return false;
     for (int i = 0; i < s->n_sizes; i++)
-        if (!get_str(c, s->sizes[i], sizeof s->sizes[i]) || !get_u32(c, &s->size_offset[i]) || !inside(s->size_offset[i], 8, s->args_bytes)) return false;
+        if (!get_str(c, s->sizes[i], sizeof s->sizes[i]) || !get_u32(c, &s->size_offset[i]) ||
+            !inside(s->size_offset[i], 8, s->args_bytes))
+            return false;
     for (int i = 0; i < 3; i++)
         if (!get_rule(c, s->n_sizes, s->n_args, &s->grid[i])) return false;
     for (int i = 0; i < s->n_rules; i++)
@@ -157,6 +167,8 @@ och_status och_kl_signature_read(const void *bytes, size_t n_bytes, och_kl_signa
     memset(out_s, 0, sizeof *out_s);
     if (get_all(&c, out_s)) return OCH_OK;
     memset(out_s, 0, sizeof *out_s);
-    return och_err_set(err, OCH_CORRUPT, "a kernel's signature: expected the fields of version 2, found something else at byte %llu of %zu",
-                       (unsigned long long)c.pos, n_bytes);
+    return och_err_set(
+        err, OCH_CORRUPT,
+        "a kernel's signature: expected the fields of version 2, found something else at byte %llu of %zu",
+        (unsigned long long)c.pos, n_bytes);
 }

@@ -19,7 +19,9 @@ och_kl_ir *och_kl_tile_lane_part(och_kl_code *c, och_kl_pos pos, const och_kl_fr
     och_kl_ir *sum = NULL;
     for (int i = 0; i < f->n_lane_bits;) {
         int n = 1;
-        while (i + n < f->n_lane_bits && f->lane[i + n].axis == f->lane[i].axis && f->lane[i + n].bit == f->lane[i].bit + n) n++;
+        while (i + n < f->n_lane_bits && f->lane[i + n].axis == f->lane[i].axis &&
+               f->lane[i + n].bit == f->lane[i].bit + n)
+            n++;
         if (f->lane[i].axis == axis) {
             och_kl_ir *x = och_kl_use(c, pos, lane);
             x = och_kl_binary(c, pos, OCH_KL_OP_SHR, x, och_kl_tile_i32(c, pos, i));
@@ -60,7 +62,8 @@ och_status och_kl_tile_done(const och_kl_code *c, och_err *err) {
     return c->failed ? och_err_nomem(err, 0, "the code of a tile") : OCH_OK;
 }
 
-/* The fragment's instruction for parts of rows x cols a wave: of several shapes the first in the table whose parts are whole. */
+/* The fragment's instruction for parts of rows x cols a wave: of several shapes the first in the table whose parts are
+ * whole. */
 static const och_kl_matrix *shape_for(const och_kl_profile *p, och_kl_base in, uint32_t rows, uint32_t cols) {
     const och_kl_matrix *m;
     for (int i = 0; (m = och_kl_matrix_at(i)); i++)
@@ -68,8 +71,8 @@ static const och_kl_matrix *shape_for(const och_kl_profile *p, och_kl_base in, u
     return NULL;
 }
 
-/* The split whose parts have the least sum of sides: what a wave reads of A and Bt for what it computes. Of two such the one with more
- * waves along the rows, so that row reductions stay within a wave. */
+/* The split whose parts have the least sum of sides: what a wave reads of A and Bt for what it computes. Of two such
+ * the one with more waves along the rows, so that row reductions stay within a wave. */
 static bool choose_split(uint32_t rows, uint32_t cols, uint32_t waves, uint32_t *out_rows, uint32_t *out_cols) {
     uint64_t best = UINT64_MAX;
     for (uint32_t wr = waves; wr; wr--) {
@@ -84,8 +87,9 @@ static bool choose_split(uint32_t rows, uint32_t cols, uint32_t waves, uint32_t 
     return best != UINT64_MAX;
 }
 
-och_status och_kl_tile_create(och_kl_code *c, och_kl_list *to, och_kl_pos pos, const char *name, och_kl_base base, uint32_t rows,
-                              uint32_t cols, uint32_t wave_rows, uint32_t wave_cols, och_kl_ir *initial, och_kl_tile **out_tile, och_err *err) {
+och_status och_kl_tile_create(och_kl_code *c, och_kl_list *to, och_kl_pos pos, const char *name, och_kl_base base,
+                              uint32_t rows, uint32_t cols, uint32_t wave_rows, uint32_t wave_cols, och_kl_ir *initial,
+                              och_kl_tile **out_tile, och_err *err) {
     *out_tile = NULL;
     uint32_t waves = (uint32_t)c->signature.waves;
     if (base != OCH_KL_F32 && base != OCH_KL_I32)
@@ -93,14 +97,18 @@ och_status och_kl_tile_create(och_kl_code *c, och_kl_list *to, och_kl_pos pos, c
     if (!rows || !cols || rows > 65536 || cols > 65536)
         return och_err_set(err, OCH_INVALID, "a tile of %u x %u: expected 16 to 65536 along each side", rows, cols);
     if (!wave_rows && !choose_split(rows, cols, waves, &wave_rows, &wave_cols))
-        return och_err_set(err, OCH_INVALID, "a tile of %u x %u cannot be split over %u waves: a side must be a multiple of 16 times the waves along it", rows,
-                           cols, waves);
+        return och_err_set(
+            err, OCH_INVALID,
+            "a tile of %u x %u cannot be split over %u waves: a side must be a multiple of 16 times the waves along it",
+            rows, cols, waves);
     if ((uint64_t)wave_rows * wave_cols != waves)
-        return och_err_set(err, OCH_INVALID, "a tile over %u x %u waves: expected %u waves, as the kernel launches", wave_rows, wave_cols, waves);
+        return och_err_set(err, OCH_INVALID, "a tile over %u x %u waves: expected %u waves, as the kernel launches",
+                           wave_rows, wave_cols, waves);
     if (rows % (16 * wave_rows) || cols % (16 * wave_cols))
-        return och_err_set(err, OCH_INVALID, "a tile of %u x %u over %u x %u waves: expected a multiple of %u x %u", rows, cols, wave_rows, wave_cols,
-                           16 * wave_rows, 16 * wave_cols);
-    const och_kl_matrix *m = shape_for(&c->profile, base == OCH_KL_F32 ? OCH_KL_F16 : OCH_KL_I8, rows / wave_rows, cols / wave_cols);
+        return och_err_set(err, OCH_INVALID, "a tile of %u x %u over %u x %u waves: expected a multiple of %u x %u",
+                           rows, cols, wave_rows, wave_cols, 16 * wave_rows, 16 * wave_cols);
+    const och_kl_matrix *m =
+        shape_for(&c->profile, base == OCH_KL_F32 ? OCH_KL_F16 : OCH_KL_I8, rows / wave_rows, cols / wave_cols);
     if (!m) return och_err_set(err, OCH_INTERNAL, "no row of matrix.def is for waves of %d", c->profile.wave);
     och_kl_tile *t = och_arena_alloc(&c->arena, 1, sizeof *t);
     if (!t) c->failed = true;
@@ -122,12 +130,16 @@ och_status och_kl_tile_create(och_kl_code *c, och_kl_list *to, och_kl_pos pos, c
     och_kl_var *wave = och_kl_tile_let(c, to, pos, "wave", och_kl_call(c, pos, OCH_KL_F_WAVE_ID, i32, 0, NULL, 0));
     och_kl_ir *row = och_kl_binary(c, pos, '/', och_kl_use(c, pos, wave), och_kl_tile_i32(c, pos, wave_cols));
     och_kl_ir *col = och_kl_binary(c, pos, '%', och_kl_use(c, pos, wave), och_kl_tile_i32(c, pos, wave_cols));
-    t->wave_row0 = och_kl_tile_let(c, to, pos, "wave_row", och_kl_binary(c, pos, '*', row, och_kl_tile_i32(c, pos, rows / wave_rows)));
-    t->wave_col0 = och_kl_tile_let(c, to, pos, "wave_col", och_kl_binary(c, pos, '*', col, och_kl_tile_i32(c, pos, cols / wave_cols)));
+    t->wave_row0 = och_kl_tile_let(c, to, pos, "wave_row",
+                                   och_kl_binary(c, pos, '*', row, och_kl_tile_i32(c, pos, rows / wave_rows)));
+    t->wave_col0 = och_kl_tile_let(c, to, pos, "wave_col",
+                                   och_kl_binary(c, pos, '*', col, och_kl_tile_i32(c, pos, cols / wave_cols)));
     t->row0 = och_kl_tile_let(c, to, pos, "row",
-                              och_kl_binary(c, pos, '+', och_kl_use(c, pos, t->wave_row0), och_kl_tile_lane_part(c, pos, &l.f, t->lane, 'r')));
+                              och_kl_binary(c, pos, '+', och_kl_use(c, pos, t->wave_row0),
+                                            och_kl_tile_lane_part(c, pos, &l.f, t->lane, 'r')));
     t->col0 = och_kl_tile_let(c, to, pos, "col",
-                              och_kl_binary(c, pos, '+', och_kl_use(c, pos, t->wave_col0), och_kl_tile_lane_part(c, pos, &l.f, t->lane, 'c')));
+                              och_kl_binary(c, pos, '+', och_kl_use(c, pos, t->wave_col0),
+                                            och_kl_tile_lane_part(c, pos, &l.f, t->lane, 'c')));
     const och_kl_type vector = och_kl_type_of(base, (int)l.n_elems);
     t->acc = och_kl_new_var(c, name, vector, OCH_KL_REG, (uint32_t[]){t->frag_rows * t->frag_cols}, 1);
     och_kl_ins *i = t->acc ? och_kl_ins_new(c, to, OCH_KL_I_DECLARE, pos) : NULL;
@@ -142,7 +154,8 @@ och_status och_kl_tile_create(och_kl_code *c, och_kl_list *to, och_kl_pos pos, c
 
 /* ---- elements ---- */
 
-static och_kl_tile_at element(och_kl_code *c, och_kl_pos pos, const och_kl_tile *t, const och_kl_tile_layout *l, uint32_t fr, uint32_t fc, uint32_t e) {
+static och_kl_tile_at element(och_kl_code *c, och_kl_pos pos, const och_kl_tile *t, const och_kl_tile_layout *l,
+                              uint32_t fr, uint32_t fc, uint32_t e) {
     och_kl_tile_at at = {0};
     at.row = och_kl_binary(c, pos, '+', och_kl_use(c, pos, t->row0), och_kl_tile_i32(c, pos, fr * t->matrix->m + l->row[e]));
     at.col = och_kl_binary(c, pos, '+', och_kl_use(c, pos, t->col0), och_kl_tile_i32(c, pos, fc * t->matrix->n + l->col[e]));
@@ -151,7 +164,8 @@ static och_kl_tile_at element(och_kl_code *c, och_kl_pos pos, const och_kl_tile 
     return at;
 }
 
-och_status och_kl_tile_map(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t, och_kl_tile_map_fn value, void *self, och_err *err) {
+och_status och_kl_tile_map(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t, och_kl_tile_map_fn value,
+                           void *self, och_err *err) {
     och_kl_tile_layout l;
     och_kl_tile_layout_of(t->matrix, &l);
     for (uint32_t fr = 0; fr < t->frag_rows; fr++)
@@ -161,7 +175,10 @@ och_status och_kl_tile_map(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_
                 och_kl_tile_at at = element(c, pos, t, &l, fr, fc, e);
                 if (c->failed) return och_kl_tile_done(c, err);
                 elems[e] = value(self, to, &at);
-                if (!elems[e]) return c->failed ? och_kl_tile_done(c, err) : och_err_set(err, OCH_COMPILE, "the function of a tile's elements does not compile");
+                if (!elems[e])
+                    return c->failed
+                               ? och_kl_tile_done(c, err)
+                               : och_err_set(err, OCH_COMPILE, "the function of a tile's elements does not compile");
             }
             och_kl_tile_assign(c, to, pos, t->acc, fr * t->frag_cols + fc,
                                och_kl_build(c, pos, och_kl_type_of(t->base, (int)l.n_elems), elems, (int)l.n_elems));
@@ -169,7 +186,8 @@ och_status och_kl_tile_map(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_
     return och_kl_tile_done(c, err);
 }
 
-och_status och_kl_tile_each(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t, och_kl_tile_each_fn body, void *self, och_err *err) {
+och_status och_kl_tile_each(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t, och_kl_tile_each_fn body,
+                            void *self, och_err *err) {
     och_kl_tile_layout l;
     och_kl_tile_layout_of(t->matrix, &l);
     for (uint32_t fr = 0; fr < t->frag_rows; fr++)
@@ -177,7 +195,10 @@ och_status och_kl_tile_each(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och
             for (uint32_t e = 0; e < l.n_elems; e++) {
                 och_kl_tile_at at = element(c, pos, t, &l, fr, fc, e);
                 if (c->failed) return och_kl_tile_done(c, err);
-                if (!body(self, to, &at)) return c->failed ? och_kl_tile_done(c, err) : och_err_set(err, OCH_COMPILE, "the body over a tile's elements does not compile");
+                if (!body(self, to, &at))
+                    return c->failed
+                               ? och_kl_tile_done(c, err)
+                               : och_err_set(err, OCH_COMPILE, "the body over a tile's elements does not compile");
             }
     return och_kl_tile_done(c, err);
 }

@@ -1,9 +1,9 @@
 /* Tiles: acc_tile<f32, BM, BN[, WM, WN]> as registers, matrix instructions and LDS reads.
  *
- * A tile lies over the waves of the workgroup, WM waves along its rows and WN along its columns; a wave holds an array of C
- * fragments of the target's matrix instruction (matrix.def, fragment.h). Everything here appends code to a list; nodes and
- * variables are the code's. Every function may be called only where control is group-uniform (the checker's business): reductions
- * over waves hold barriers.
+ * A tile lies over the waves of the workgroup, WM waves along its rows and WN along its columns; a wave holds an array
+ * of C fragments of the target's matrix instruction (matrix.def, fragment.h). Everything here appends code to a list;
+ * nodes and variables are the code's. Every function may be called only where control is group-uniform (the checker's
+ * business): reductions over waves hold barriers.
  *
  * Messages say what was expected and found; the caller adds the place. */
 #ifndef OCH_KL_TILE_H
@@ -47,17 +47,18 @@ typedef struct och_kl_tile_lds {
     uint32_t rows, depth, stride;
 } och_kl_tile_lds;
 
-/* Declares the tile. wave_rows 0: the split is chosen (the one nearest to square fragments whose parts are whole). `initial` is a
- * scalar of the base, NULL: not initialised. INVALID: base, or a shape that does not divide: rows and cols must be multiples of
- * 16 times the waves along them, and wave_rows * wave_cols the workgroup's waves (signature.waves, already set). The tile
- * lives in the code's arena. */
-OCH_WARN_UNUSED och_status och_kl_tile_create(och_kl_code *c, och_kl_list *to, och_kl_pos pos, const char *name, och_kl_base base,
-                                              uint32_t rows, uint32_t cols, uint32_t wave_rows, uint32_t wave_cols,
-                                              och_kl_ir *initial, och_kl_tile **out_tile, och_err *err);
+/* Declares the tile. wave_rows 0: the split is chosen (the one nearest to square fragments whose parts are whole).
+ * `initial` is a scalar of the base, NULL: not initialised. INVALID: base, or a shape that does not divide: rows and
+ * cols must be multiples of 16 times the waves along them, and wave_rows * wave_cols the workgroup's waves
+ * (signature.waves, already set). The tile lives in the code's arena. */
+OCH_WARN_UNUSED och_status och_kl_tile_create(och_kl_code *c, och_kl_list *to, och_kl_pos pos, const char *name,
+                                              och_kl_base base, uint32_t rows, uint32_t cols, uint32_t wave_rows,
+                                              uint32_t wave_cols, och_kl_ir *initial, och_kl_tile **out_tile,
+                                              och_err *err);
 
-/* acc[i][j] += sum over k of A[i][k] * Bt[j][k]. A and Bt of one type: f16 or bf16 for an f32 tile, i8 for an i32 one. INVALID: types,
- * extents that differ from the tile's, a depth that is no multiple of 16 (f16, bf16) or 32 (i8), a stride that is no
- * multiple of 8 elements (16 of i8). LDS must have been written and a barrier passed. */
+/* acc[i][j] += sum over k of A[i][k] * Bt[j][k]. A and Bt of one type: f16 or bf16 for an f32 tile, i8 for an i32 one.
+ * INVALID: types, extents that differ from the tile's, a depth that is no multiple of 16 (f16, bf16) or 32 (i8), a
+ * stride that is no multiple of 8 elements (16 of i8). LDS must have been written and a barrier passed. */
 OCH_WARN_UNUSED och_status och_kl_tile_mma(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t,
                                            const och_kl_tile_lds *a, const och_kl_tile_lds *bt, och_err *err);
 
@@ -72,10 +73,10 @@ OCH_WARN_UNUSED och_status och_kl_tile_each(och_kl_code *c, och_kl_list *to, och
 
 /* Maximum or sum over all columns; every lane that holds an element of a row gets the row's value. Takes
  * wave_cols * rows elements of LDS where columns lie over several waves. The order of additions is fixed. */
-OCH_WARN_UNUSED och_status och_kl_tile_row_max(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t, const char *name,
-                                               och_kl_rowvec **out_v, och_err *err);
-OCH_WARN_UNUSED och_status och_kl_tile_row_sum(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t, const char *name,
-                                               och_kl_rowvec **out_v, och_err *err);
+OCH_WARN_UNUSED och_status och_kl_tile_row_max(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t,
+                                               const char *name, och_kl_rowvec **out_v, och_err *err);
+OCH_WARN_UNUSED och_status och_kl_tile_row_sum(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t,
+                                               const char *name, och_kl_rowvec **out_v, och_err *err);
 /* Whether v may be read in map and each of t. */
 bool och_kl_rowvec_fits(const och_kl_rowvec *v, const och_kl_tile *t);
 /* v[i] at an element. */

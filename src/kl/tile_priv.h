@@ -15,7 +15,9 @@ typedef struct och_kl_tile_layout {
 } och_kl_tile_layout;
 void och_kl_tile_layout_of(const och_kl_matrix *m, och_kl_tile_layout *out_l);
 
-static inline och_kl_ir *och_kl_tile_i32(och_kl_code *c, och_kl_pos pos, int64_t v) { return och_kl_int(c, pos, och_kl_type_of(OCH_KL_I32, 1), v); }
+static inline och_kl_ir *och_kl_tile_i32(och_kl_code *c, och_kl_pos pos, int64_t v) {
+    return och_kl_int(c, pos, och_kl_type_of(OCH_KL_I32, 1), v);
+}
 /* The bits that the lane number gives to one axis ('r' or 'c'). */
 och_kl_ir *och_kl_tile_lane_part(och_kl_code *c, och_kl_pos pos, const och_kl_fragment *f, och_kl_var *lane, char axis);
 /* A fixed variable, declared at the end of `to`. NULL: memory. */

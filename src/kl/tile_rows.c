@@ -10,7 +10,8 @@ static och_kl_ir *combine(och_kl_code *c, och_kl_pos pos, bool sum, och_kl_ir *a
 }
 
 /* Over the lanes that hold other columns of the same row. Where these are neighbours it is a reduction of a cluster. */
-static void over_lanes(och_kl_code *c, och_kl_list *to, och_kl_pos pos, const och_kl_tile_layout *l, och_kl_var *v, uint32_t slot, bool sum) {
+static void over_lanes(och_kl_code *c, och_kl_list *to, och_kl_pos pos, const och_kl_tile_layout *l, och_kl_var *v,
+                       uint32_t slot, bool sum) {
     int n = 0;
     while (n < l->f.n_lane_bits && l->f.lane[n].axis == 'c') n++;
     bool neighbours = true;
@@ -18,7 +19,10 @@ static void over_lanes(och_kl_code *c, och_kl_list *to, och_kl_pos pos, const oc
         if (l->f.lane[i].axis == 'c') neighbours = false;
     if (neighbours) {
         och_kl_ir *x = och_kl_tile_use(c, pos, v, slot);
-        if (n && x) och_kl_tile_assign(c, to, pos, v, slot, och_kl_call(c, pos, sum ? OCH_KL_F_WAVE_SUM : OCH_KL_F_WAVE_MAX, x->type, 1 << n, &x, 1));
+        if (n && x)
+            och_kl_tile_assign(
+                c, to, pos, v, slot,
+                och_kl_call(c, pos, sum ? OCH_KL_F_WAVE_SUM : OCH_KL_F_WAVE_MAX, x->type, 1 << n, &x, 1));
         return;
     }
     for (int i = 0; i < l->f.n_lane_bits; i++) {
@@ -31,16 +35,20 @@ static void over_lanes(och_kl_code *c, och_kl_list *to, och_kl_pos pos, const oc
 }
 
 /* Over the waves along the columns: each writes its part, and all read all of them in one order. */
-static void over_waves(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t, const och_kl_tile_layout *l, och_kl_var *v, bool sum) {
+static void over_waves(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t, const och_kl_tile_layout *l,
+                       och_kl_var *v, bool sum) {
     if (!t->scratch)
         t->scratch = och_kl_new_var(c, "row_parts", och_kl_type_of(t->base, 1), OCH_KL_LDS,
                                     (uint32_t[]){t->wave_cols, t->rows}, 2);
     och_kl_ir *col = och_kl_tile_lane_part(c, pos, &l->f, t->lane, 'c');
     och_kl_ir *first = col ? och_kl_binary(c, pos, OCH_KL_OP_EQ, col, och_kl_tile_i32(c, pos, 0)) : NULL;
     if (!t->scratch || !first) return;
-    och_kl_ir *part = och_kl_binary(c, pos, '/', och_kl_use(c, pos, t->wave_col0), och_kl_tile_i32(c, pos, t->cols / t->wave_cols));
-    och_kl_var *mine = och_kl_tile_let(c, to, pos, "part_at",
-                                       och_kl_binary(c, pos, '+', och_kl_use(c, pos, t->row0), och_kl_binary(c, pos, '*', part, och_kl_tile_i32(c, pos, t->rows))));
+    och_kl_ir *part =
+        och_kl_binary(c, pos, '/', och_kl_use(c, pos, t->wave_col0), och_kl_tile_i32(c, pos, t->cols / t->wave_cols));
+    och_kl_var *mine =
+        och_kl_tile_let(c, to, pos, "part_at",
+                        och_kl_binary(c, pos, '+', och_kl_use(c, pos, t->row0),
+                                      och_kl_binary(c, pos, '*', part, och_kl_tile_i32(c, pos, t->rows))));
     och_kl_ins_new(c, to, OCH_KL_I_BARRIER, pos); /* the parts of the reduction before have been read */
     och_kl_ins *cond = och_kl_ins_new(c, to, OCH_KL_I_IF, pos);
     if (!cond) return;
@@ -50,15 +58,18 @@ static void over_waves(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_t
         och_kl_ins *i = och_kl_ins_new(c, &cond->body, OCH_KL_I_STORE, pos);
         if (!i) return;
         i->mem = m;
-        i->mem.index = och_kl_binary(c, pos, '+', och_kl_use(c, pos, mine), och_kl_tile_i32(c, pos, s / l->n_slots * t->matrix->m + l->slot_row[s % l->n_slots]));
+        i->mem.index =
+            och_kl_binary(c, pos, '+', och_kl_use(c, pos, mine),
+                          och_kl_tile_i32(c, pos, s / l->n_slots * t->matrix->m + l->slot_row[s % l->n_slots]));
         i->value = och_kl_tile_use(c, pos, v, s);
     }
     och_kl_ins_new(c, to, OCH_KL_I_BARRIER, pos);
     for (uint32_t s = 0; s < t->n_row_slots; s++) {
         och_kl_ir *x = NULL;
         for (uint32_t w = 0; w < t->wave_cols; w++) {
-            m.index = och_kl_binary(c, pos, '+', och_kl_use(c, pos, t->row0),
-                                    och_kl_tile_i32(c, pos, w * t->rows + s / l->n_slots * t->matrix->m + l->slot_row[s % l->n_slots]));
+            m.index = och_kl_binary(
+                c, pos, '+', och_kl_use(c, pos, t->row0),
+                och_kl_tile_i32(c, pos, w * t->rows + s / l->n_slots * t->matrix->m + l->slot_row[s % l->n_slots]));
             och_kl_ir *y = och_kl_load(c, pos, &m);
             x = w ? combine(c, pos, sum, x, y) : y;
         }
@@ -66,7 +77,8 @@ static void over_waves(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_t
     }
 }
 
-static och_status reduce(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t, const char *name, bool sum, och_kl_rowvec **out_v, och_err *err) {
+static och_status reduce(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t, const char *name, bool sum,
+                         och_kl_rowvec **out_v, och_err *err) {
     *out_v = NULL;
     och_kl_tile_layout l;
     och_kl_tile_layout_of(t->matrix, &l);
@@ -97,16 +109,19 @@ static och_status reduce(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl
     return och_kl_tile_done(c, err);
 }
 
-och_status och_kl_tile_row_max(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t, const char *name, och_kl_rowvec **out_v, och_err *err) {
+och_status och_kl_tile_row_max(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t, const char *name,
+                               och_kl_rowvec **out_v, och_err *err) {
     return reduce(c, to, pos, t, name, false, out_v, err);
 }
-och_status och_kl_tile_row_sum(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t, const char *name, och_kl_rowvec **out_v, och_err *err) {
+och_status och_kl_tile_row_sum(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t, const char *name,
+                               och_kl_rowvec **out_v, och_err *err) {
     return reduce(c, to, pos, t, name, true, out_v, err);
 }
 
 bool och_kl_rowvec_fits(const och_kl_rowvec *v, const och_kl_tile *t) {
     const och_kl_tile *u = v->tile;
-    return u->rows == t->rows && u->wave_rows == t->wave_rows && u->matrix->m == t->matrix->m && strcmp(u->matrix->c, t->matrix->c) == 0;
+    return u->rows == t->rows && u->wave_rows == t->wave_rows && u->matrix->m == t->matrix->m &&
+           strcmp(u->matrix->c, t->matrix->c) == 0;
 }
 
 och_kl_ir *och_kl_rowvec_at(och_kl_code *c, och_kl_pos pos, const och_kl_rowvec *v, const och_kl_tile_at *at) {

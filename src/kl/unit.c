@@ -23,7 +23,8 @@ static och_status add_file(parse *s, const char *name, const char *text, size_t 
     och_kl_token *tokens;
     size_t n_tokens;
     och_kl_file *f = och_arena_alloc(p->arena, 1, sizeof *f);
-    if (!f || !(f->name = och_arena_strndup(p->arena, name, strlen(name))) || !(f->text = och_arena_strndup(p->arena, text, n_bytes)))
+    if (!f || !(f->name = och_arena_strndup(p->arena, name, strlen(name))) ||
+        !(f->text = och_arena_strndup(p->arena, text, n_bytes)))
         return och_err_nomem(err, n_bytes, "a kernel file");
     f->n_bytes = n_bytes;
     *s->files_tail = f, s->files_tail = &f->next;
@@ -46,7 +47,8 @@ static bool is_there(const parse *s, const char *name) {
     return false;
 }
 
-static och_status add_use(parse *s, const och_kl_use *u, const och_kl_loader *loader, const och_kl_builtins *builtins, och_err *err) {
+static och_status add_use(parse *s, const och_kl_use *u, const och_kl_loader *loader, const och_kl_builtins *builtins,
+                          och_err *err) {
     const char *text = NULL;
     size_t n_bytes = 0;
     if (is_there(s, u->name)) return OCH_OK;
@@ -77,7 +79,8 @@ static och_status add_use(parse *s, const och_kl_use *u, const och_kl_loader *lo
     return add_file(s, u->name, text, n_bytes, err);
 }
 
-static och_status parse_all(parse *s, const char *name, const char *text, size_t n_bytes, const och_kl_loader *loader, och_err *err) {
+static och_status parse_all(parse *s, const char *name, const char *text, size_t n_bytes, const och_kl_loader *loader,
+                            och_err *err) {
     och_kl_builtins *builtins;
     och_kl_diag *diag = s->parser->diag;
     const char *library;
@@ -102,7 +105,8 @@ och_status och_kl_parse(const char *name, const char *text, size_t n_bytes, cons
     parse s = {0};
     *out_unit = NULL;
     if (n_bytes > OCH_KL_MAX_FILE_BYTES)
-        return och_err_set(err, OCH_INVALID, "%.200s: expected at most %u bytes, found %zu", name, OCH_KL_MAX_FILE_BYTES, n_bytes);
+        return och_err_set(err, OCH_INVALID, "%.200s: expected at most %u bytes, found %zu", name,
+                           OCH_KL_MAX_FILE_BYTES, n_bytes);
     och_kl_diag_init(&diag, diag_text, err);
     och_kl_unit *u = och_calloc(1, sizeof *u);
     och_arena *arena = och_calloc(1, sizeof *arena);

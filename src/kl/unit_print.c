@@ -11,10 +11,27 @@ static void print_body(const och_kl_stmt *s, och_strbuf *out, int indent);
 static const struct {
     int op, level; /* as in parse_expr.c */
     const char *text;
-} operators[] = {{OCH_KL_OP_OR, 1, "||"}, {OCH_KL_OP_AND, 2, "&&"}, {'|', 3, "|"}, {'^', 4, "^"}, {'&', 5, "&"}, {OCH_KL_OP_EQ, 6, "=="},
-                 {OCH_KL_OP_NE, 6, "!="}, {'<', 7, "<"}, {'>', 7, ">"}, {OCH_KL_OP_LE, 7, "<="}, {OCH_KL_OP_GE, 7, ">="},
-                 {OCH_KL_OP_SHL, 8, "<<"}, {OCH_KL_OP_SHR, 8, ">>"}, {'+', 9, "+"}, {'-', 9, "-"}, {'*', 10, "*"}, {'/', 10, "/"},
-                 {'%', 10, "%"}, {'!', 11, "!"}, {'~', 11, "~"}, {'=', 0, "="}};
+} operators[] = {{OCH_KL_OP_OR, 1, "||"},
+                 {OCH_KL_OP_AND, 2, "&&"},
+                 {'|', 3, "|"},
+                 {'^', 4, "^"},
+                 {'&', 5, "&"},
+                 {OCH_KL_OP_EQ, 6, "=="},
+                 {OCH_KL_OP_NE, 6, "!="},
+                 {'<', 7, "<"},
+                 {'>', 7, ">"},
+                 {OCH_KL_OP_LE, 7, "<="},
+                 {OCH_KL_OP_GE, 7, ">="},
+                 {OCH_KL_OP_SHL, 8, "<<"},
+                 {OCH_KL_OP_SHR, 8, ">>"},
+                 {'+', 9, "+"},
+                 {'-', 9, "-"},
+                 {'*', 10, "*"},
+                 {'/', 10, "/"},
+                 {'%', 10, "%"},
+                 {'!', 11, "!"},
+                 {'~', 11, "~"},
+                 {'=', 0, "="}};
 #define LEVEL_UNARY 11
 
 const char *och_kl_op_text(int op) {
