@@ -26,8 +26,9 @@ if [ ! -e "$model" ]; then
 fi
 text=$(mktemp)
 trap 'rm -f "$text"' EXIT
-llvm=${LLVM-none}
-for v in "${LLVM-}" -15 -16 -17 -18 -19 -20 -21 -22; do
+llvm=none
+versions="-15 -16 -17 -18 -19 -20 -21 -22"
+for v in ${LLVM-$versions}; do
     if "llvm-dis$v" -o "$text" "$model" 2>/dev/null && command -v "llvm-as$v" >/dev/null; then
         llvm=$v
         break
