@@ -299,7 +299,7 @@ static void set_common(ochre_program *p, const ochre_program_options *o, och_jit
     q->opt_level = o->optimisation;
     q->flags = o->flags;
     q->n_flags = o->n_flags;
-    if (p->device->d->info.code_object_version == 4) q->code_object_version = 4; /* newer ones have the JIT's default */
+    q->newest_code_object_version = p->device->d->info.code_object_version;
 }
 
 static och_status compile_ok(ochre_program *p, och_jit *jit, const char *text, size_t n, const ochre_program_options *o, och_strbuf *log,

@@ -207,7 +207,7 @@ static och_status print_kernel(store *s, entry *e, och_err *err) {
     if (st == OCH_OK) {
         e->kernel.signature = k->signature;
         k->request.cancel = &s->cancel;
-        if (s->device->info.code_object_version == 4) k->request.code_object_version = 4;
+        k->request.newest_code_object_version = s->device->info.code_object_version;
     } else {
         if (diag.size) log_diagnostics(s, e, &diag);
         drop_text(e);
