@@ -18,8 +18,9 @@ typedef struct row {
 } row;
 
 struct och_kl_builtins {
-    och_arena arena; /* of a directory: names and texts */
-    row *rows;       /* NULL: the embedded ones */
+    och_arena arena;   /* of a directory: names and texts */
+    const char *dir;   /* NULL: no directory was named */
+    row *rows;         /* NULL: the embedded ones */
     int n_rows;
 };
 
@@ -48,15 +49,19 @@ static och_status read_text(och_arena *arena, const char *path, const char **out
     return st;
 }
 
+static och_status make_room(och_kl_builtins *b, int *capacity, och_err *err) {
+    if (b->n_rows < *capacity) return OCH_OK;
+    int more = *capacity ? 2 * *capacity : 16;
+    row *rows = och_realloc_array(b->rows, (size_t)more, sizeof *rows);
+    if (!rows) return och_err_nomem(err, (uint64_t)more * sizeof *rows, "kernel files");
+    b->rows = rows, *capacity = more;
+    return OCH_OK;
+}
+
 static och_status read_row(och_kl_builtins *b, const char *dir, const char *name, int *capacity, och_err *err) {
     och_strbuf path = {0};
     och_status st;
-    if (b->n_rows == *capacity) {
-        int more = *capacity ? 2 * *capacity : 16;
-        row *rows = och_realloc_array(b->rows, (size_t)more, sizeof *rows);
-        if (!rows) return och_err_nomem(err, (uint64_t)more * sizeof *rows, "kernel files");
-        b->rows = rows, *capacity = more;
-    }
+    OCH_TRY(make_room(b, capacity, err));
     row *r = &b->rows[b->n_rows];
     och_strbuf_printf(&path, "%s/%s", dir, name);
     st = och_strbuf_status(&path, err);
@@ -80,6 +85,16 @@ static och_status read_dir(och_kl_builtins *b, const char *dir, och_err *err) {
     closedir(d);
     if (st == OCH_OK && !b->n_rows)
         st = och_err_set(err, OCH_NOTFOUND, "%s: %.400s holds no .ok file", och_env_name(OCH_ENV_OCHRE_KERNELS_DIR), dir);
+    if (st == OCH_OK && !(b->dir = och_arena_strndup(&b->arena, dir, strlen(dir))))
+        st = och_err_nomem(err, strlen(dir), "the name of a directory");
+    for (int i = 0, n_own = b->n_rows; st == OCH_OK && i < och_kl_embedded_count; i++) {
+        const och_kl_embedded *e = &och_kl_embedded_files[i];
+        bool own = false;
+        for (int k = 0; k < n_own && !own; k++) own = !strcmp(b->rows[k].name, e->name);
+        if (own) continue;
+        st = make_room(b, &capacity, err);
+        if (st == OCH_OK) b->rows[b->n_rows++] = (row){e->name, (const char *)e->text, e->n_bytes};
+    }
     if (st == OCH_OK) qsort(b->rows, (size_t)b->n_rows, sizeof *b->rows, by_name);
     return st;
 }
@@ -101,6 +116,10 @@ void och_kl_builtins_close(och_kl_builtins *b) {
     och_arena_deinit(&b->arena);
     och_free(b->rows);
     och_free(b);
+}
+
+const char *och_kl_builtins_dir(const och_kl_builtins *b) {
+    return b->dir;
 }
 
 int och_kl_builtins_count(const och_kl_builtins *b) {
@@ -178,7 +197,8 @@ och_status och_kl_parse_builtin(const char *name, och_kl_unit **out_unit, och_st
         och_strbuf list = {0};
         for (int i = 0; i < och_kl_builtins_count(b); i++)
             och_strbuf_printf(&list, "%s%s", i ? " " : "", och_kl_builtins_name(b, i));
-        st = och_err_set(err, OCH_NOTFOUND, "no built-in kernel file %.100s; there are: %.500s", name, och_strbuf_str(&list));
+        st = och_err_set(err, OCH_NOTFOUND, "no built-in kernel file %.100s%s%.200s; there are: %.500s", name,
+                         b->dir ? ", nor one in " : "", b->dir ? b->dir : "", och_strbuf_str(&list));
         och_strbuf_deinit(&list);
     }
     och_kl_builtins_close(b);

@@ -1,5 +1,5 @@
-/* The kernel files that came with the program. They are in the binary; OCHRE_KERNELS_DIR names a directory that is read in
- * their place, for who writes kernels. */
+/* The kernel files that came with the program. They are in the binary; OCHRE_KERNELS_DIR names a directory, for who
+ * writes kernels: a file there stands for the built-in one of its name, or beside those; what is not there is the binary's. */
 #ifndef OCH_KL_BUILTIN_H
 #define OCH_KL_BUILTIN_H
 
@@ -15,6 +15,8 @@ typedef struct och_kl_builtins och_kl_builtins;
 OCH_WARN_UNUSED och_status och_kl_builtins_open(och_kl_builtins **out_b, och_err *err);
 void och_kl_builtins_close(och_kl_builtins *b); /* NULL is allowed */
 
+/* The directory that the environment names, or NULL. */
+const char *och_kl_builtins_dir(const och_kl_builtins *b);
 /* Files in the order of their names. Texts live until close. */
 int och_kl_builtins_count(const och_kl_builtins *b);
 const char *och_kl_builtins_name(const och_kl_builtins *b, int i); /* "matvec.ok" */

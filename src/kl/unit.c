@@ -66,8 +66,10 @@ static och_status add_use(parse *s, const och_kl_use *u, const och_kl_loader *lo
         och_kl_guess_init(&guess, u->name);
         for (int i = 0; i < och_kl_builtins_count(builtins); i++) och_kl_guess_offer(&guess, och_kl_builtins_name(builtins, i));
         const char *near = och_kl_guess_best(&guess);
-        och_kl_report(s->parser->diag, u->pos, "cannot find \"%s\"%s", u->name,
-                     loader ? ": neither beside this file nor among the built-in kernels" : " among the built-in kernels");
+        const char *dir = och_kl_builtins_dir(builtins);
+        och_kl_report(s->parser->diag, u->pos, "cannot find \"%s\"%s%s%.200s", u->name,
+                      loader ? ": neither beside this file nor among the built-in kernels" : " among the built-in kernels",
+                      dir ? " nor in " : "", dir ? dir : "");
         if (near) och_kl_note(s->parser->diag, u->pos, "did you mean \"%s\"?", near);
         return OCH_OK;
     }

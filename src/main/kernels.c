@@ -371,7 +371,7 @@ int och_cmd_kernels(int argc, char **argv) {
         fprintf(to, "usage: ochre kernels COMMAND [arguments]\n\n"
                     "Kernels are written once, in Ochre's kernel language (docs/kernel-language.md), and compiled for a target.\n\ncommands:\n");
         for (size_t i = 0; i < n; i++) fprintf(to, "  %-8s %s\n", subcommands[i].name, subcommands[i].summary);
-        fprintf(to, "\nEach explains itself: ochre kernels build --help\nThe directory in OCHRE_KERNELS_DIR is read in place of the built-in files.\n");
+        fprintf(to, "\nEach explains itself: ochre kernels build --help\nA file in the directory OCHRE_KERNELS_DIR stands for the built-in one of its name, or beside those.\n");
         return argc < 2 ? OCH_EXIT_USAGE : OCH_EXIT_OK;
     }
     for (size_t i = 0; i < n; i++) {

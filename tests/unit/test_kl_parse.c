@@ -355,13 +355,40 @@ static void directories(void **s) {
     assert_null(find(u, "OTHER"));
     assert_string_equal(u->files->name, path);
     och_kl_unit_destroy(u);
-    /* In place of the built-in ones. */
+    /* Before the built-in ones. */
     assert_int_equal(setenv("OCHRE_KERNELS_DIR", dir, 1), 0);
     if (och_kl_parse_builtin("part.ok", &u, &diag, &err) != OCH_OK) fail_msg("%s", err.message);
     assert_non_null(find(u, "OTHER"));
     assert_null(find(u, "exp"));
     och_kl_unit_destroy(u);
-    assert_int_equal(och_kl_parse_builtin("elementwise.ok", &u, &diag, &err), OCH_NOTFOUND);
+    /* What the directory has not, the program has: a file that is asked for, one that is used, the library. */
+    if (och_kl_parse_builtin("elementwise.ok", &u, &diag, &err) != OCH_OK) fail_msg("%s", err.message);
+    assert_non_null(find(u, "OTHER"));
+    och_kl_unit_destroy(u);
+    snprintf(path, sizeof path, "%s/math.ok", dir);
+    assert_int_equal(unlink(path), 0);
+    if (och_kl_parse_builtin("main.ok", &u, &diag, &err) != OCH_OK) fail_msg("%s", err.message);
+    assert_non_null(find(u, "PART"));
+    assert_non_null(find(u, "exp"));
+    och_kl_unit_destroy(u);
+    och_kl_builtins *b;
+    bool has_own = false, has_math = false;
+    assert_int_equal(och_kl_builtins_open(&b, &err), OCH_OK);
+    assert_string_equal(och_kl_builtins_dir(b), dir);
+    for (int i = 0; i < och_kl_builtins_count(b); i++) {
+        has_own |= !strcmp(och_kl_builtins_name(b, i), "part.ok");
+        has_math |= !strcmp(och_kl_builtins_name(b, i), "math.ok");
+        if (i) assert_true(strcmp(och_kl_builtins_name(b, i - 1), och_kl_builtins_name(b, i)) < 0);
+    }
+    assert_true(has_own && has_math);
+    och_kl_builtins_close(b);
+    write_file(dir, "main.ok", "use \"absent.ok\";");
+    och_strbuf_clear(&diag);
+    assert_int_equal(och_kl_parse_builtin("main.ok", &u, &diag, &err), OCH_COMPILE);
+    assert_non_null(strstr(diag.data, "cannot find \"absent.ok\" among the built-in kernels nor in /tmp/ochre-kl-"));
+    och_err_clear(&err);
+    assert_int_equal(och_kl_parse_builtin("none.ok", &u, &diag, &err), OCH_NOTFOUND);
+    assert_non_null(strstr(err.message, dir));
     och_err_clear(&err);
     assert_int_equal(setenv("OCHRE_KERNELS_DIR", "/nowhere", 1), 0);
     assert_int_equal(och_kl_parse_builtin("part.ok", &u, &diag, &err), OCH_NOTFOUND);
