@@ -315,7 +315,11 @@ static const och_kl_piece_row rows[] = {
 
 const och_kl_dialect och_kl_dialect_cuda = {
     .name = "CUDA C++",
-    .head = "#if defined(__clang__) && !defined(__global__)\n"
+    .head = "#line 1 \"prologue\"\n"
+            "#ifdef __CUDACC_RTC__\n"
+            "#pragma nv_diag_suppress 177 // functions that a kernel has no use for\n"
+            "#endif\n"
+            "#if defined(__clang__) && !defined(__global__)\n"
             "#define __global__ __attribute__((global))\n"
             "#define __device__ __attribute__((device))\n"
             "#define __shared__ __attribute__((shared))\n"

@@ -105,12 +105,16 @@ static och_status take_sizes(packing *p) {
         if (p->sizes[i] == UNSET) p->sizes[i] = 0; /* only absent buffers have it */
     for (int i = 0; i < s->n_args; i++)
         for (int d = 0; d < s->args[i].rank; d++) {
-            int64_t want;
+            int64_t want = 0;
             const och_kl_arg *a = &s->args[i];
             if (!p->by_arg[i]->addr && a->optional) continue;
-            if (!run(p, &a->dims[d], &want) || want != p->by_arg[i]->dims[d])
-                return och_err_set(p->err, OCH_INVALID, "kernel %s, argument %s, dimension %d: expected %s, found %lld",
-                                   s->kernel, a->name, d, a->dims[d].text, (long long)p->by_arg[i]->dims[d]);
+            bool is_known = run(p, &a->dims[d], &want);
+            if (is_known && want == p->by_arg[i]->dims[d]) continue;
+            char number[32], value[40] = "";
+            snprintf(number, sizeof number, "%lld", (long long)want);
+            if (is_known && strcmp(number, a->dims[d].text)) snprintf(value, sizeof value, " = %s", number);
+            return och_err_set(p->err, OCH_INVALID, "kernel %s, argument %s, dimension %d: expected %s%s, found %lld",
+                               s->kernel, a->name, d, a->dims[d].text, value, (long long)p->by_arg[i]->dims[d]);
         }
     return OCH_OK;
 }

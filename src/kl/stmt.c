@@ -187,6 +187,20 @@ static bool reg_target(och_kl_spec *s, const och_kl_expr *e, och_kl_val *out, in
     return true;
 }
 
+/* Before `old += v`: types that differ are told by the whole operator, and what is converted is v. */
+static bool sides_fit(och_kl_spec *s, const och_kl_stmt *x, const och_kl_val *old, const och_kl_val *v) {
+    char a[64], b[64];
+    if (x->op >= OCH_KL_OP_EQ || old->kind != OCH_KL_V_IR || v->kind != OCH_KL_V_IR) return true;
+    och_kl_type t = old->ir->type, from = v->ir->type;
+    if (t.base == from.base || t.lanes != from.lanes || och_kl_is_storage(t.base) || och_kl_is_storage(from.base)) return true;
+    if ((t.base == OCH_KL_I64 || from.base == OCH_KL_I64) && !och_kl_base_is_float(t.base) && !och_kl_base_is_float(from.base))
+        return true;
+    och_kl_error(s->diag, x->pos, "%c=: %s beside %s", x->op, och_kl_val_text(old, a), och_kl_val_text(v, b));
+    if (t.base != OCH_KL_BOOL && from.base != OCH_KL_BOOL)
+        och_kl_note(s->diag, x->expr->pos, "nothing converts by itself: %s(...) converts", och_kl_type_text(t, a));
+    return false;
+}
+
 static bool assign_reg(och_kl_spec *s, const och_kl_stmt *x, och_kl_val v) {
     och_kl_val target = {0}, old;
     int elem = -1;
@@ -199,7 +213,7 @@ static bool assign_reg(och_kl_spec *s, const och_kl_stmt *x, och_kl_val v) {
     if (x->op != '=') {
         och_kl_val part = old;
         if (elem >= 0) part = och_kl_val_ir(och_kl_elem(s->code, x->pos, old.ir, elem), old.level);
-        if (!part.ir || !och_kl_binary_val(s, x->pos, x->op, part, v, &v)) return false;
+        if (!part.ir || !sides_fit(s, x, &part, &v) || !och_kl_binary_val(s, x->pos, x->op, part, v, &v)) return false;
     }
     if (!och_kl_to_type(s, x->expr->pos, v, te, slot->var->name, &v)) return false;
     och_kl_level level = och_kl_join(v.level, och_kl_control(s));
@@ -245,7 +259,7 @@ static bool stmt_assign(och_kl_spec *s, const och_kl_stmt *x) {
         och_kl_val old;
         p.mem.index = och_kl_keep(s, x->pos, "at", p.mem.index, p.level);
         if (!p.mem.index || !och_kl_load_place(s, x->target->pos, &p, &old) ||
-            !och_kl_binary_val(s, x->pos, x->op, old, v, &v))
+            !sides_fit(s, x, &old, &v) || !och_kl_binary_val(s, x->pos, x->op, old, v, &v))
             return false;
     }
     return och_kl_store_place(s, x->pos, &p, v);
