@@ -61,11 +61,22 @@ static int find_kernel(wanted *w, const och_usage *usage) {
             if (n < 256) names[n++] = d->name;
         }
     if (!w->kernel && n == 1) w->kernel = names[0], w->unit = w->files.units[0];
+    const size_t n_own = n;
+    for (int i = 0; w->file && i < w->files.n; i++) { /* what the file uses, behind its own */
+        if (w->kernel && !w->unit && och_kernel_named(w->files.units[i], w->kernel)) w->unit = w->files.units[i];
+        for (const och_kl_decl *d = w->files.units[i]->decls; d; d = d->next)
+            if (d->kind == OCH_KL_D_KERNEL && d->pos.file != w->files.units[i]->files && n < 256) names[n++] = d->name;
+    }
     if (!w->kernel) return och_main_usage(usage->command, "which kernel? see: ochre kernels ls%s%s", w->file ? " " : "", w->file ? w->file : "");
     if (w->unit) return -1;
     const char *near = och_main_nearest(w->kernel, names, n);
     if (near) return och_main_error("no kernel %.100s; did you mean %s?", w->kernel, near);
-    return och_main_error("no kernel %.100s; see: ochre kernels ls", w->kernel);
+    if (!w->file) return och_main_error("no kernel %.100s; see: ochre kernels ls", w->kernel);
+    och_strbuf own = {0};
+    for (size_t i = 0; i < n_own; i++) och_strbuf_printf(&own, "%s%s", i ? ", " : "", names[i]);
+    rc = och_main_error("no kernel %.100s in %.200s nor in what it uses; its own: %.400s", w->kernel, w->file, n_own ? och_strbuf_str(&own) : "none");
+    och_strbuf_deinit(&own);
+    return rc;
 }
 
 static int parse_wanted(wanted *w, const och_usage *usage, bool has_out, bool has_json, int argc, char **argv) {
@@ -221,7 +232,7 @@ static const och_usage build_usage = {
     "kernels build", "KERNEL --target T [-p NAME=VALUE]... [-o FILE] [options]",
     "Compiles a kernel and reports what it takes: registers, spilled ones, LDS, scratch memory; and how it is launched. With -o\n"
     "the code object (PTX text for NVIDIA's targets) is written. Compilers are looked for as `ochre doctor` lists them; code\n"
-    "comes from the cache where it was compiled before.\n",
+    "comes from the cache where it was compiled before. Packs are not read.\n",
     "  ochre kernels build matvec --target gfx1151 -p F=Q4_K -p B=1\n"
     "  ochre kernels build softmax --target gfx942 -o softmax.co\n"};
 
@@ -263,6 +274,8 @@ static int cmd_build(int argc, char **argv) {
         och_jit_artifact *a = NULL;
         rc = make(&w, &k);
         if (rc < 0) rc = compile(&k, &a);
+        if (rc < 0 && och_env_get(OCH_ENV_OCHRE_PACK) && !w.json)
+            fputs("ochre: OCHRE_PACK is not read here: what a compiler makes of the kernel is reported\n", stderr);
         if (rc < 0) {
             och_err err = {0};
             och_strbuf b = {0};

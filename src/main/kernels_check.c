@@ -129,20 +129,37 @@ static bool named(const char *const *names, int n, const char *name) {
     return n == 0;
 }
 
+/* The kernel is one of a file's own, or comes by an earlier file's use. */
+static bool is_own(const och_kernel_files *files, int before, const char *name) {
+    for (int f = 0; f < files->n; f++) {
+        if (f < before && och_kernel_named(files->units[f], name)) return true;
+        for (const och_kl_decl *d = NULL; (d = och_kernel_next(files->units[f], d));)
+            if (!strcmp(d->name, name)) return true;
+    }
+    return false;
+}
+
 /* The specialisations of the kernels that were named, or of all. */
 static int collect(job *j, const char *command, const och_kernel_files *files, const char *list, bool all, const char *const *names, int n_names,
                    och_strbuf *single) {
     och_err err = {0};
     for (int i = 0; i < n_names; i++) {
         bool found = false;
+        for (int f = 0; f < files->n; f++) found |= och_kernel_named(files->units[f], names[i]) != NULL;
+        if (found) continue;
+        och_strbuf own = {0};
         for (int f = 0; f < files->n; f++)
-            for (const och_kl_decl *d = NULL; (d = och_kernel_next(files->units[f], d));) found |= !strcmp(d->name, names[i]);
-        if (!found) return och_main_usage(command, "no kernel %.100s", names[i]);
+            for (const och_kl_decl *d = NULL; (d = och_kernel_next(files->units[f], d));) och_strbuf_printf(&own, "%s%s", own.size ? ", " : "", d->name);
+        int rc = och_main_usage(command, "no kernel %.100s; kernels of the files: %.1500s", names[i], own.size ? och_strbuf_str(&own) : "none");
+        och_strbuf_deinit(&own);
+        return rc;
     }
     if (list) return och_kernel_specs_read(list, files, &j->specs, &err) == OCH_OK ? -1 : och_main_fail(&err);
     for (int f = 0; f < files->n; f++)
-        for (const och_kl_decl *d = NULL; (d = och_kernel_next(files->units[f], d));) {
-            if (!named(names, n_names, d->name)) continue;
+        for (const och_kl_decl *d = files->units[f]->decls; d; d = d->next) {
+            /* Of a used file those that were asked for, where no file of the list has them as its own. */
+            if (d->kind != OCH_KL_D_KERNEL || !named(names, n_names, d->name)) continue;
+            if (d->pos.file != files->units[f]->files && (!n_names || is_own(files, f, d->name))) continue;
             size_t before = j->specs.n;
             if (och_kernel_specs_of(files->units[f], d, all, &j->specs, &err) != OCH_OK) return och_main_fail(&err);
             och_strbuf one = {0};
@@ -150,6 +167,7 @@ static int collect(job *j, const char *command, const och_kernel_files *files, c
             if (one.size) och_strbuf_printf(single, "%s:%u: %s is checked with one value only of %s\n", d->pos.file->name, (unsigned)d->pos.line, d->name, one.data);
             och_strbuf_deinit(&one);
         }
+    if (!j->specs.n) return och_main_usage(command, "%.200s has no kernel of its own: name one of those that it uses", files->units[0]->files->name);
     return -1;
 }
 

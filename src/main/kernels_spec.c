@@ -46,6 +46,12 @@ const och_kl_decl *och_kernel_next(const och_kl_unit *unit, const och_kl_decl *a
     return NULL;
 }
 
+const och_kl_decl *och_kernel_named(const och_kl_unit *unit, const char *name) {
+    for (const och_kl_decl *d = unit->decls; d; d = d->next)
+        if (d->kind == OCH_KL_D_KERNEL && !strcmp(d->name, name)) return d;
+    return NULL;
+}
+
 /* One "NAME=VALUE,VALUE" of a line. */
 typedef struct choice {
     const char *name, *values; /* up to the blank */
@@ -176,14 +182,14 @@ och_status och_kernel_specs_of(const och_kl_unit *unit, const och_kl_decl *kerne
     uint32_t first = kernel->pos.line;
     const char *text;
     char where[128];
-    while (first > 1 && (text = line_at(unit->files, first - 1, &n)) && n >= 2 && !memcmp(text, "//", 2)) {
+    while (first > 1 && (text = line_at(kernel->pos.file, first - 1, &n)) && n >= 2 && !memcmp(text, "//", 2)) {
         first--;
         decode |= n >= 9 && !memcmp(text, "// decode", 9);
         has_pack |= begins(&text, &n, "// pack:");
     }
     for (uint32_t line = first; line < kernel->pos.line; line++) {
-        text = line_at(unit->files, line, &n);
-        snprintf(where, sizeof where, "%.100s:%u", unit->files->name, (unsigned)line);
+        text = line_at(kernel->pos.file, line, &n);
+        snprintf(where, sizeof where, "%.100s:%u", kernel->pos.file->name, (unsigned)line);
         if (begins(&text, &n, all && has_pack ? "// pack:" : "// check:"))
             OCH_TRY(add_line(out, unit, kernel, decode, all, text, n, where, err));
     }
@@ -195,6 +201,12 @@ static const och_kl_decl *find(const och_kernel_files *files, const char *name, 
     for (int i = 0; i < files->n; i++)
         for (const och_kl_decl *d = NULL; (d = och_kernel_next(files->units[i], d));)
             if (strlen(d->name) == n_bytes && !memcmp(d->name, name, n_bytes)) {
+                *out_unit = files->units[i];
+                return d;
+            }
+    for (int i = 0; i < files->n; i++) /* what they use */
+        for (const och_kl_decl *d = files->units[i]->decls; d; d = d->next)
+            if (d->kind == OCH_KL_D_KERNEL && strlen(d->name) == n_bytes && !memcmp(d->name, name, n_bytes)) {
                 *out_unit = files->units[i];
                 return d;
             }

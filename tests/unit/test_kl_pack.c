@@ -171,6 +171,10 @@ static void shapes(void **state) {
     good(a, 4);
     a = shaped(), a[V].addr = 0;
     bad(a, 4, OCH_INVALID, "argument v: expected an address, found none");
+    /* an extent that has a name is told with its value */
+    make("const TAPS = 9;\nkernel k(w: in buf<f32>[TAPS], y: out buf<f32>[n])\n  launch grid(n) waves(1)\n{ y[group.id.x] = w[0]; }\n");
+    och_kl_actual taps[] = {{.name = "w", .addr = 0x1000, .dims = {5}}, {.name = "y", .addr = 0x2000, .dims = {4}}};
+    bad(taps, 2, OCH_INVALID, "argument w, dimension 0: expected TAPS = 9, found 5");
 }
 
 static void huge(void **state) {
