@@ -47,6 +47,13 @@ const och_kl_decl *och_kl_find_decl(const och_kl_spec *s, och_kl_decl_kind kind,
 }
 
 bool och_kl_unknown(och_kl_spec *s, och_kl_pos pos, const char *what, const char *name) {
+    static const char *const elsewhere[][2] = { /* what C, CUDA and Python call it */
+        {"inf", "math_inf()"}, {"INF", "math_inf()"}, {"infinity", "math_inf()"}, {"INFINITY", "math_inf()"},
+        {"nan", "math_nan()"}, {"NaN", "math_nan()"}, {"NAN", "math_nan()"},
+    };
+    for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++)
+        if (!strcmp(name, elsewhere[i][0]))
+            return och_kl_error(s->diag, pos, "unknown %s \"%s\": did you mean \"%s\"?", what, name, elsewhere[i][1]);
     och_kl_guess g;
     och_kl_guess_init(&g, name);
     for (const och_kl_binding_node *b = s->scope; b; b = b->next) och_kl_guess_offer(&g, b->name);

@@ -47,6 +47,8 @@ void och_kernel_specs_deinit(och_kernel_specs *specs);
 /* Parameters for which the specialisations have one value only, after commas; an empty text for none. */
 void och_kernel_specs_single(const och_kl_decl *kernel, const och_kernel_spec *specs, size_t n, och_strbuf *out);
 
+/* A line of warning for each `// check:` in the unit's first file that is not above a kernel. */
+void och_kernel_specs_astray(const och_kl_unit *unit, och_strbuf *out);
 /* A kernel of the unit by name: of its first file, or of those that it uses; NULL: none. */
 const och_kl_decl *och_kernel_named(const och_kl_unit *unit, const char *name);
 /* Kernels of the unit's first file, in order; NULL past the last. */

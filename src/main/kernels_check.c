@@ -6,9 +6,11 @@
 #include "jit/kernel.h"
 #include "jit/pack.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* The boards of the simulator, the two AMD targets beside them, and NVIDIA's as PTX. */
 static const char all_targets[] = "gfx906,gfx908,gfx90a,gfx942,gfx950,gfx1030,gfx1100,gfx1101,gfx1102,gfx1103,gfx1150,gfx1151,gfx1152,"
@@ -30,6 +32,9 @@ typedef struct job {
     och_jit_artifact **artifacts; /* NULL: not kept */
     och_jit_kernel **kernels;
     atomic_size_t done;
+    double last_told; /* when the progress was printed */
+    bool is_terminal, has_told;
+    pthread_mutex_t telling;
     atomic_bool stop;
 } job;
 
@@ -64,11 +69,25 @@ static void run_one(job *j, size_t at) {
     atomic_fetch_add(&j->done, 1);
 }
 
+/* On a terminal a line that is kept up to date; elsewhere a line from time to time. */
+static void tell_progress(job *j) {
+    double now = och_now_seconds();
+    pthread_mutex_lock(&j->telling);
+    if (now - j->last_told >= (j->is_terminal ? 0.2 : 10.0)) {
+        size_t n = j->specs.n * (size_t)j->n_targets;
+        fprintf(stderr, j->is_terminal ? "\r%zu of %zu kernels" : "%zu of %zu kernels\n", atomic_load(&j->done), n);
+        fflush(stderr);
+        j->last_told = now, j->has_told = true;
+    }
+    pthread_mutex_unlock(&j->telling);
+}
+
 static void run_range(void *arg, size_t begin, size_t end, const och_pool_member *me) {
     job *j = arg;
     (void)me;
     for (size_t i = begin; i < end && !atomic_load(&j->stop); i++) {
         run_one(j, i);
+        tell_progress(j);
         if (och_main_interrupted()) atomic_store(&j->stop, true);
     }
 }
@@ -101,8 +120,12 @@ static int run_all(job *j, int32_t threads, bool no_cache, bool keep) {
     if (st == OCH_OK) st = och_pool_create(threads, &pool, &err);
     if (st != OCH_OK) return och_main_fail(&err);
     och_main_catch_interrupt();
+    pthread_mutex_init(&j->telling, NULL);
+    j->is_terminal = isatty(STDERR_FILENO) == 1, j->last_told = och_now_seconds();
     och_pool_for_dynamic(pool, n, 1, run_range, j);
     och_pool_destroy(pool);
+    pthread_mutex_destroy(&j->telling);
+    if (j->is_terminal && j->has_told) fputs("\r\033[K", stderr);
     if (!atomic_load(&j->stop)) return -1;
     fputs("ochre: interrupted\n", stderr);
     return OCH_EXIT_INTERRUPTED;
@@ -227,6 +250,10 @@ int och_cmd_kernels_check(int argc, char **argv) {
     double begin = och_now_seconds();
     rc = parse_targets(&j, check_usage.command, targets);
     if (rc < 0) rc = collect(&j, check_usage.command, &files, list, false, names, n_names, &single);
+    och_strbuf astray = {0};
+    for (int f = 0; f < files.n && !list; f++) och_kernel_specs_astray(files.units[f], &astray);
+    if (rc < 0) fputs(och_strbuf_str(&astray), stderr);
+    och_strbuf_deinit(&astray);
     if (rc < 0) rc = run_all(&j, threads, no_cache, false);
     size_t n = j.specs.n * (size_t)j.n_targets;
     if (rc < 0) {

@@ -197,6 +197,21 @@ och_status och_kernel_specs_of(const och_kl_unit *unit, const och_kl_decl *kerne
     return OCH_OK;
 }
 
+void och_kernel_specs_astray(const och_kl_unit *unit, och_strbuf *out) {
+    const och_kl_file *file = unit->files;
+    const char *text;
+    size_t n;
+    for (uint32_t line = 1; (text = line_at(file, line, &n)); line++) {
+        if (!begins(&text, &n, "// check:")) continue;
+        uint32_t below = line + 1;
+        while ((text = line_at(file, below, &n)) && n >= 2 && !memcmp(text, "//", 2)) below++;
+        bool is_above = false;
+        for (const och_kl_decl *d = NULL; (d = och_kernel_next(unit, d));) is_above |= d->pos.line == below;
+        if (!is_above)
+            och_strbuf_printf(out, "%s:%u: warning: `// check:` is not read here: expected it directly above a kernel\n", file->name, (unsigned)line);
+    }
+}
+
 static const och_kl_decl *find(const och_kernel_files *files, const char *name, size_t n_bytes, const och_kl_unit **out_unit) {
     for (int i = 0; i < files->n; i++)
         for (const och_kl_decl *d = NULL; (d = och_kernel_next(files->units[i], d));)
