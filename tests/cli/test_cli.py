@@ -511,6 +511,65 @@ class Gpus(unittest.TestCase):
         self.assertIn("HIP_VISIBLE_DEVICES=9 hides devices", "\n".join(j["problems"]))
 
 
+class Kernels(unittest.TestCase):
+    """Kernels of one's own. Texts and messages need no compiler."""
+    OWN = """// y = x. A workgroup takes a row.
+// check: WAVES=1,4
+kernel own(x: in buf<f32>[n, d], y: out buf<f32>[n, d])
+  param WAVES: int = 4
+  launch grid(n) waves(WAVES)
+{
+  for i in group.lanes(d) { y[group.id.x, i] = x[group.id.x, i]; }
+}
+"""
+
+    def setUp(self):
+        self.dir = tempfile.mkdtemp(dir=TMP.name)
+        self.write("own.ok", self.OWN)
+
+    def write(self, name, text):
+        path = os.path.join(self.dir, name)
+        with open(path, "w") as f:
+            f.write(text)
+        return path
+
+    def test_a_folder_stands_before_the_built_in_files(self):
+        env = {"OCHRE_KERNELS_DIR": self.dir}
+        listed = [k["kernel"] for k in json.loads(ochre("kernels", "ls", "--json", env=env).stdout)["kernels"]]
+        built_in = [k["kernel"] for k in json.loads(ochre("kernels", "ls", "--json").stdout)["kernels"]]
+        self.assertEqual(sorted(listed), sorted(built_in + ["own"]))
+        for name in ("own", "rms_norm"):
+            p = ochre("kernels", "emit", name, "--target", "gfx1151", env=env)
+            self.assertEqual(p.returncode, 0, p.stderr)
+        self.write("norm.ok", self.OWN.replace("own", "mine"))
+        p = ochre("kernels", "emit", "rms_norm", "--target", "gfx1151", env=env)
+        self.assertEqual(p.returncode, 1)
+        self.assertIn("no kernel rms_norm", p.stderr)
+        self.write("own.ok", 'use "absent.ok";')
+        p = ochre("kernels", "ls", env=env)
+        self.assertEqual(p.returncode, 1)
+        self.assertIn(f'cannot find "absent.ok" among the built-in kernels nor in {self.dir}', p.stderr)
+
+    def test_kernels_that_a_file_uses(self):
+        path = self.write("user.ok", 'use "own.ok";' + self.OWN.replace("own", "mine"))
+        for name in ("own", "mine"):
+            p = ochre("kernels", "emit", "--file", path, name, "--target", "sm_90")
+            self.assertEqual(p.returncode, 0, p.stderr)
+            self.assertIn(f"// {name} WAVES=4", p.stdout)
+        p = ochre("kernels", "emit", "--file", path, "nothing_like_it", "--target", "sm_90")
+        self.assertEqual(p.returncode, 1)
+        self.assertIn("nor in what it uses; its own: mine", p.stderr)
+
+    def test_check_comments_that_are_not_read(self):
+        wrong = self.OWN.replace("y[group.id.x, i] = x[group.id.x, i];", "y[group.id.x, i] = nothing;")
+        path = self.write("astray.ok", "// check: WAVES=2\n\n" + wrong)
+        p = ochre("kernels", "check", "--file", path, "--target", "gfx1151")
+        self.assertEqual(p.returncode, 1)
+        self.assertEqual(p.stderr, f"{path}:1: warning: `// check:` is not read here: expected it directly above a kernel\n")
+        self.assertIn("own WAVES=1 for gfx1151", p.stdout)
+        self.assertIn("own WAVES=4 for gfx1151", p.stdout)
+
+
 class Inspect(unittest.TestCase):
     def test_readable_and_json(self):
         r = ochre("inspect", MODEL)
