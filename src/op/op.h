@@ -169,7 +169,6 @@ typedef struct och_op_provider {
     const char *name;    /* "reference", "cpu", ... */
     const char *backend; /* device backend it serves; "*": any device with unified memory */
     int priority;        /* the reference tier is negative */
-    bool has_kernels;    /* it launches code that was compiled for the device, which a session tries before it uses it */
     och_op_id op;
     /* OCH_OK, or OCH_UNSUPPORTED with the reason in err. Looks at dtypes, layouts, attributes and cols, never at rows
      * of tokens. NULL in `device` never happens. */
@@ -184,6 +183,7 @@ typedef struct och_op_provider {
                                 uint64_t *out_bytes);
     void (*weight_pack)(och_dtype dtype, int64_t rows, int64_t cols, const void *src, void *dst, int64_t row_begin,
                         int64_t row_end);
+    bool has_kernels;    /* it launches code that was compiled for the device, which a session tries before it uses it */
 } och_op_provider;
 
 /* Registered providers, in the fixed order of providers.c. */
