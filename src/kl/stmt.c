@@ -192,12 +192,14 @@ static bool sides_fit(och_kl_spec *s, const och_kl_stmt *x, const och_kl_val *ol
     char a[64], b[64];
     if (x->op >= OCH_KL_OP_EQ || old->kind != OCH_KL_V_IR || v->kind != OCH_KL_V_IR) return true;
     och_kl_type t = old->ir->type, from = v->ir->type;
-    if (t.base == from.base || t.lanes != from.lanes || och_kl_is_storage(t.base) || och_kl_is_storage(from.base)) return true;
+    if (t.base == from.base || (t.lanes != from.lanes && from.lanes != 1)) return true;
+    if (och_kl_is_storage(t.base) || och_kl_is_storage(from.base)) return true;
     if ((t.base == OCH_KL_I64 || from.base == OCH_KL_I64) && !och_kl_base_is_float(t.base) && !och_kl_base_is_float(from.base))
         return true;
     och_kl_error(s->diag, x->pos, "%c=: %s beside %s", x->op, och_kl_val_text(old, a), och_kl_val_text(v, b));
     if (t.base != OCH_KL_BOOL && from.base != OCH_KL_BOOL)
-        och_kl_note(s->diag, x->expr->pos, "nothing converts by itself: %s(...) converts", och_kl_type_text(t, a));
+        och_kl_note(s->diag, x->expr->pos, "nothing converts by itself: %s(...) converts",
+                    och_kl_type_text(och_kl_type_of(t.base, from.lanes), a));
     return false;
 }
 
