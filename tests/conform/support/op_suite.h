@@ -164,8 +164,10 @@ static inline int suite_run(suite *u, const char *only) {
         for (int s = 0; s < u->n_subjects; s++) {
             if (!suite_takes(&groups[g], &u->subjects[s])) continue;
             u->jobs[n] = (job){&groups[g], &u->subjects[s]};
-            snprintf(u->names[n], sizeof u->names[n], "%s:%s", groups[g].name, u->subjects[s].label);
-            if (only && !strstr(u->names[n], only)) continue;
+            char name[sizeof u->names[0]]; /* names and labels lie in one object: they are not written from one another */
+            snprintf(name, sizeof name, "%s:%s", groups[g].name, u->subjects[s].label);
+            if (only && !strstr(name, only)) continue;
+            memcpy(u->names[n], name, sizeof name);
             u->tests[n] = (struct CMUnitTest){.name = u->names[n], .test_func = run_job, .initial_state = &u->jobs[n]};
             n++;
         }
