@@ -114,7 +114,7 @@ ON_ALL_CHECKED(atomics, "uninit,barrier") {
     run("lanes.ok", "atomics", "", (actual[]){{.name = "x", .host = v, .dims = {N}}, {.name = "a", .host = a, .dims = {16}}, {.name = "b", .host = b, .dims = {8}}, {.name = "f", .host = f, .dims = {4}}, {.name = "w", .host = w, .dims = {4}}, {.name = "o", .host = old, .dims = {N}}, {0}});
     int mx = INT32_MIN, mn = INT32_MAX, bits = 0, keep = -1, sum = 0;
     for (int i = 0; i < N; i++) {
-        mx = v[i] > mx ? v[i] : mx, mn = v[i] < mn ? v[i] : mn, bits |= 1 << (v[i] & 31), keep &= ~(1 << (v[i] & 7)), sum += v[i];
+        mx = v[i] > mx ? v[i] : mx, mn = v[i] < mn ? v[i] : mn, bits |= (int)(1u << (v[i] & 31)), keep &= ~(1 << (v[i] & 7)), sum += v[i];
         CHECK(old[i] >= 0 && old[i] < N);
         seen[old[i]]++;
     }
