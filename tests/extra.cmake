@@ -55,6 +55,20 @@ if(NOT OCHRE_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
   add_test(NAME kernels/check COMMAND ${OCHRE_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/cli/check_kernels.py $<TARGET_FILE:ochre_program>)
   set_tests_properties(kernels/check PROPERTIES LABELS "kernels;slow" TIMEOUT 1800 SKIP_RETURN_CODE 77 RUN_SERIAL ON)
 endif()
+# What sanitizers see in the simulator's arithmetic they see on one board; under ThreadSanitizer it takes an hour and is one thread's.
+if(OCHRE_SANITIZE)
+  foreach(name test_ops_devices test_kernels)
+    set_tests_properties(conform/${name} PROPERTIES ENVIRONMENT "OCHRE_TEST_DEVICES=sim:gfx1151" TIMEOUT 1800)
+  endforeach()
+endif()
+if(OCHRE_SANITIZE MATCHES "thread")
+  foreach(name conform/test_ops_devices conform/test_kernels conform/test_kl_math_sim hip/test_kl hip/test_kl_lanes hip/test_kl_memory
+          unit/test_kl_emit unit/test_kl_math unit/test_jit_cache unit/test_jit_pack isa/test_checks cli/people)
+    if(TEST ${name})
+      set_property(TEST ${name} APPEND PROPERTY LABELS slow)
+    endif()
+  endforeach()
+endif()
 # The decoder against LLVM's, and random programs on the host and on the simulator: they need clang-22, and skip themselves
 # without it. The programs are other ones for every commit; the seed is printed.
 if(NOT OCHRE_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
