@@ -144,15 +144,6 @@ bool och_kl_builtins_find(const och_kl_builtins *b, const char *name, const char
     return false;
 }
 
-static bool find(void *self, const char *name, const char *used_by, const char **out_text, size_t *out_bytes) {
-    (void)used_by;
-    return och_kl_builtins_find(self, name, out_text, out_bytes);
-}
-
-och_kl_loader och_kl_builtins_loader(const och_kl_builtins *b) {
-    return (och_kl_loader){find, (void *)(uintptr_t)b};
-}
-
 /* Beside a file. */
 typedef struct beside {
     och_arena arena;

@@ -22,8 +22,6 @@ int och_kl_builtins_count(const och_kl_builtins *b);
 const char *och_kl_builtins_name(const och_kl_builtins *b, int i); /* "matvec.ok" */
 const char *och_kl_builtins_text(const och_kl_builtins *b, int i, size_t *out_bytes);
 bool och_kl_builtins_find(const och_kl_builtins *b, const char *name, const char **out_text, size_t *out_bytes);
-/* A loader that finds these; b is borrowed. */
-och_kl_loader och_kl_builtins_loader(const och_kl_builtins *b);
 
 /* Parses a file of a directory: what it uses is looked up beside the file that uses it, then among the built-in ones. As
  * och_kl_parse; NOTFOUND, IO: the file itself. */
