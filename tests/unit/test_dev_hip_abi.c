@@ -36,10 +36,13 @@ typedef enum hipLibraryOption_e { hipLibraryHostUniversalFunctionAndDataTable } 
 #define HIP_COPY_KINDS
 #define HIP_CAPTURE_MODES
 #define HIP_FLAGS
-#define HIP_LAUNCH_PARAM_BUFFER_POINTER_ HIP_LAUNCH_PARAM_BUFFER_POINTER
-#define HIP_LAUNCH_PARAM_BUFFER_SIZE_ HIP_LAUNCH_PARAM_BUFFER_SIZE
-#define HIP_LAUNCH_PARAM_END_ HIP_LAUNCH_PARAM_END
 #include "dev/hip/hip_consts.def"
+#undef HIP_CONST
+#undef HIP_ERRORS
+#undef HIP_ATTRIBUTES
+#undef HIP_COPY_KINDS
+#undef HIP_CAPTURE_MODES
+#undef HIP_FLAGS
 
 /* The row of this header's release, by what the structure says of itself. */
 #define HIP_RUNTIME(from, properties, bytes, arch, object)                                                                     \
@@ -56,11 +59,18 @@ typedef enum hipLibraryOption_e { hipLibraryHostUniversalFunctionAndDataTable } 
 
 #include <cmocka.h>
 
-/* The checks are the compiler's. */
+/* The checks are the compiler's, but for numbers that HIP writes as pointers: those are no constants to every compiler. */
 static void headers_agree(void **state) {
     (void)state;
 #ifndef HAVE_HIP
     skip();
+#else
+#define HIP_LAUNCH_PARAMS
+#define HIP_LAUNCH_PARAM_BUFFER_POINTER_ HIP_LAUNCH_PARAM_BUFFER_POINTER
+#define HIP_LAUNCH_PARAM_BUFFER_SIZE_ HIP_LAUNCH_PARAM_BUFFER_SIZE
+#define HIP_LAUNCH_PARAM_END_ HIP_LAUNCH_PARAM_END
+#define HIP_CONST(type, name, value) assert_int_equal((type)(name), value);
+#include "dev/hip/hip_consts.def"
 #endif
 }
 

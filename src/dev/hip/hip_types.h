@@ -46,8 +46,10 @@ typedef enum hipStreamCaptureMode {
 } hipStreamCaptureMode;
 enum {
 #define HIP_FLAGS
+#define HIP_LAUNCH_PARAMS
 #include "dev/hip/hip_consts.def"
 #undef HIP_FLAGS
+#undef HIP_LAUNCH_PARAMS
 };
 #undef HIP_CONST
 
