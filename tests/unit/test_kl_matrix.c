@@ -50,7 +50,8 @@ static void packing_k_keeps_pairs(void **state) {
     const och_kl_matrix *m;
     for (int i = 0; (m = och_kl_matrix_at(i)); i++) {
         och_kl_fragment a, b, pa, pb;
-        assert_true(och_kl_fragment_parse(m->a, &a) && och_kl_fragment_parse(m->b, &b));
+        assert_true(och_kl_fragment_parse(m->a, &a));
+        assert_true(och_kl_fragment_parse(m->b, &b));
         pa = a;
         pb = b;
         assert_true(och_kl_fragment_pack_k(&pa, &pb));
