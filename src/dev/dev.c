@@ -3,6 +3,7 @@
 #include "base/env.h"
 #include "base/log.h"
 #include "base/strbuf.h"
+#include "dev/capture.h"
 #include "dev/trace.h"
 
 #include <assert.h>
@@ -103,6 +104,7 @@ static och_status accept(const och_backend *b, int index, och_device **out_devic
     }
     info->unified = (*out_device)->vtable->unified_memory(*out_device);
     if (!info->label[0]) snprintf(info->label, sizeof info->label, "%s:%d", info->backend, info->index);
+    och_capture_policy(info);
     och_trace_attach(*out_device);
     return OCH_OK;
 }

@@ -56,6 +56,11 @@ typedef struct och_dev_info {
     bool integrated;             /* shares the host's memory */
     bool managed;                /* managed memory that host and device may touch at the same time */
     bool unified;                /* the host may dereference OCH_MEM_DEVICE memory: what unified_memory() says */
+    /* Graphs: what the backend can, said by it, and whether they are used where nobody asks, with the reason: a row of
+     * graphs.def, filled in when the device is opened. */
+    bool graphs;
+    bool graphs_default;
+    char graphs_reason[120];
 } och_dev_info;
 
 typedef enum och_mem_kind {
@@ -90,6 +95,33 @@ typedef struct och_launch {
 typedef enum och_reduce { OCH_REDUCE_SUM, OCH_REDUCE_MAX } och_reduce;
 
 #define OCH_DEV_ALIGN_BYTES 256 /* of every allocation, at least */
+
+/* Graphs. From capture_begin to capture_end a queue records what it is given instead of running it; what comes out is
+ * replayed as often as one likes. The rules are the same on every backend that can (dev/capture.h has their checks); one
+ * that cannot returns UNSUPPORTED from all four slots.
+ *
+ * Recorded are launches, with their arguments as they are now, and copies and fills, as addresses and sizes. What memory
+ * holds is read and written at each replay, pinned memory of the host too. Memory, modules and the device that a graph names
+ * outlive it. A function that module_function gave is loaded: its first launch may be a recorded one.
+ *
+ * A capture belongs to the thread that began it, and a thread records one at a time. A call of another thread on the queue
+ * that records is INVALID and changes nothing. What other threads do with other queues and with the device, allocating and
+ * loading too, goes on and disturbs nothing.
+ *
+ * The thread that records may give any queue of the backend's devices launches, copies, fills, and copies from and to pinned
+ * memory (queues that do not record run them), and ask unified_memory and memory. All else that it asks of such a device is
+ * an error: alloc, queue_create, queue_wrap, synchronise, copies from and to pageable memory, peer copies between devices,
+ * every event call, module_load, module_function, capture_begin, graph_replay, all_reduce_f32. It is INVALID, its message
+ * names the call, and the capture is abandoned: nothing of it runs, and the queue is an ordinary one from the next call on.
+ * The same happens when a call that may be recorded fails on the queue that records. Calls that cannot fail (free,
+ * queue_destroy, event_destroy, module_unload) and graph_destroy do their work and abandon the capture too. A capture_end
+ * that comes after that is INVALID and names the call.
+ *
+ * capture_begin: earlier work of the queue need not be done. UNSUPPORTED on a wrapped queue: the stream's owner may record it.
+ * capture_end: INVALID where nothing is recorded, and by another thread; *out_graph is then NULL. An empty graph is one.
+ * graph_replay: on any queue of the graph's device, in that queue's order; INVALID for no graph, or one of another device. A
+ * replay begins when earlier ones of the same graph have ended, on whatever queue they are.
+ * graph_destroy: waits for replays that are on their way. What it finds wrong then is its status; the graph is gone. */
 
 /* Copies and fills of 0 bytes are allowed and do nothing. Ranges of one copy do not overlap. */
 typedef struct och_device_vtable {
@@ -133,11 +165,11 @@ typedef struct och_device_vtable {
     och_status (*module_function)(och_module *m, const char *name, och_function **out_function, och_err *err); /* borrowed */
     och_status (*launch)(och_queue *q, och_function *f, const och_launch *l, och_err *err);
 
-    /* Between begin and end the queue records instead of running. */
+    /* Graphs: see below. */
     och_status (*capture_begin)(och_queue *q, och_err *err);
     och_status (*capture_end)(och_queue *q, och_graph **out_graph, och_err *err);
     och_status (*graph_replay)(och_queue *q, och_graph *g, och_err *err);
-    och_status (*graph_destroy)(och_graph *g, och_err *err);
+    och_status (*graph_destroy)(och_graph *g, och_err *err); /* NULL is allowed */
 
     /* n_devices queues, one a device, each with its own buffer of `count` float32; in place. Every buffer receives the
      * same bytes: values are combined in the order of the list. The maximum of a NaN and a number is the NaN. */

@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/thread.h"
+#include "dev/capture.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -114,14 +115,8 @@ static och_status traced_launch(och_queue *q, och_function *f, const och_launch 
     const traced *t = of(q->device);
     double begin = och_trace_begin();
     OCH_TRY(t->inner->launch(q, f, l, err));
-    /* A queue that records a graph cannot be waited for: there the bar is the launch's own. */
-    och_err ignored;
-    och_err_clear(&ignored);
-    och_status st = t->inner->synchronise(q, &ignored);
-    if (st == OCH_DEVICE) {
-        *err = ignored;
-        return st;
-    }
+    /* A thread that records a graph may not wait: there the bar is the launch's own. */
+    if (!och_capture_here()) OCH_TRY(t->inner->synchronise(q, err));
     put_bar(t->row, begin, och_now_seconds(), "kernel", f->name, "workgroups", (uint64_t)l->grid[0] * l->grid[1] * l->grid[2]);
     return OCH_OK;
 }

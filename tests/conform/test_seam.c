@@ -794,6 +794,7 @@ static void graphs(void **s) {
     och_buf a = get(N * 4, OCH_MEM_DEVICE), b = get(N * 4, OCH_MEM_DEVICE), p = get(N * 4, OCH_MEM_PINNED);
     uint32_t found[N];
     och_module *m = load_kernels();
+    och_function *put = m ? function(m, "put") : NULL, *twice = m ? function(m, "twice") : NULL;
     ok(v->fill(q, b.addr, 0xEE, N * 4, &err));
     ok(v->synchronise(q, &err));
 
@@ -802,30 +803,12 @@ static void graphs(void **s) {
     och_err_clear(&err);
     ok(v->capture_begin(q, &err));
     put_args args = {a.addr.value, N, 1};
-    if (m) launch(function(m, "put"), N, &args, sizeof args);
+    if (m) launch(put, N, &args, sizeof args);
     else ok(v->fill(q, a.addr, 7, N * 4, &err));
-    if (m) launch(function(m, "twice"), N, &args, 12);
+    if (m) launch(twice, N, &args, 12);
     ok(v->copy(q, b.addr, a.addr, N * 4, &err));
     ok(v->copy_to_host(q, p.host, b.addr, N * 4, &err));
     ok(v->fill(q, a.addr, 0, N * 4, &err));
-    /* what cannot be recorded fails by name, and spoils nothing */
-    assert_int_equal(v->synchronise(q, &err), OCH_INVALID);
-    assert_non_null(strstr(err.message, "synchronise"));
-    assert_non_null(strstr(err.message, "graph"));
-    och_err_clear(&err);
-    assert_int_equal(v->copy_to_host(q, found, b.addr, 4, &err), OCH_INVALID);
-    assert_non_null(strstr(err.message, "copy to host"));
-    och_err_clear(&err);
-    assert_int_equal(v->copy_to_device(q, b.addr, found, 4, &err), OCH_INVALID);
-    assert_non_null(strstr(err.message, "copy to device"));
-    och_err_clear(&err);
-    assert_int_equal(v->capture_begin(q, &err), OCH_INVALID);
-    och_err_clear(&err);
-    assert_int_equal(v->all_reduce_f32(&q, &b.addr, 1, 1, OCH_REDUCE_SUM, &err), OCH_INVALID);
-    assert_non_null(strstr(err.message, "all-reduce"));
-    och_err_clear(&err);
-    assert_int_equal(v->graph_replay(q, NULL, &err), OCH_INVALID);
-    och_err_clear(&err);
     ok(v->capture_end(q, &g, &err));
     assert_non_null(g);
     download(found, &b, N * 4); /* recorded, not run */

@@ -228,8 +228,9 @@ TEST(a_fault_in_a_graph) {
     och_buf b = get(128, OCH_MEM_DEVICE);
     och_graph *g;
     CHECK(m);
+    och_function *wild = function(m, "wild");
     OK(d->vtable->capture_begin(q, &err));
-    OK(run(function(m, "wild"), &b));
+    OK(run(wild, &b));
     OK(d->vtable->capture_end(q, &g, &err));
     OK(d->vtable->synchronise(q, &err)); /* recorded, not run */
     OK(d->vtable->graph_replay(q, g, &err));

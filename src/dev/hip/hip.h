@@ -3,6 +3,7 @@
 #ifndef OCH_DEV_HIP_HIP_H
 #define OCH_DEV_HIP_HIP_H
 
+#include "dev/capture.h"
 #include "dev/dev.h"
 #include "dev/hip/hip_lib.h"
 
@@ -36,7 +37,7 @@ typedef struct hip_queue {
     int refcount; /* its owner, and events that it recorded; atomic */
     hipStream_t stream;
     bool wrapped; /* the stream is somebody else's */
-    bool capturing;
+    och_capture capture;
     _Atomic bool fault_told; /* keeps a warning from being given twice */
     pthread_mutex_t lock; /* of ring: events are waited for by other threads */
     hip_ring ring;
@@ -75,6 +76,8 @@ struct och_module {
 struct och_graph {
     och_device *device; /* borrowed */
     hipGraphExec_t exec;
+    hipEvent_t done;    /* recorded after each replay */
+    const hip_queue *last; /* where it was replayed last; only compared */
     hip_ring kernels;
 };
 
@@ -89,8 +92,10 @@ void och_hip_enter(const och_device *d);
 och_status och_hip_fail(const och_device *d, hipError_t e, och_err *err, const char *fmt, ...) OCH_PRINTF(4, 5);
 /* The same for something on a queue: what was launched before and may have caused it is named. */
 och_status och_hip_fail_on(hip_queue *q, hipError_t e, och_err *err, const char *fmt, ...) OCH_PRINTF(4, 5);
-/* INVALID, naming op, while the queue records a graph. */
-och_status och_hip_refuse_capture(const hip_queue *q, const char *op, och_err *err);
+/* The first call of the library that graphs need and that is not there; NULL: all are. */
+const char *och_hip_graphs_lack(const hip_api *a);
+/* For och_capture: ends the runtime's recording. */
+void och_hip_capture_drop(och_queue *q);
 
 /* What the device's facts allow: where memory comes from, and whether the host may dereference it. */
 hip_memory och_hip_memory_policy(bool integrated, bool managed, bool concurrent, bool pageable, bool *out_unified);

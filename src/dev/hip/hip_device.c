@@ -133,6 +133,7 @@ static void release(hip_device *h, och_mem_kind kind, void *p, uint64_t size_byt
 static och_status hip_alloc(och_device *d, uint64_t size_bytes, och_mem_kind kind, och_buf *out_buf, och_err *err) {
     hip_device *h = hip_of(d);
     const hip_api *a = &h->lib->api;
+    OCH_TRY(och_capture_refuse(NULL, d, "allocation", err));
     if (size_bytes > d->info.memory_limit_bytes) return no_memory(d, size_bytes, kind, err);
     och_hip_enter(d);
     void *p = NULL, *device = NULL;
@@ -169,6 +170,7 @@ static och_status hip_alloc(och_device *d, uint64_t size_bytes, och_mem_kind kin
 
 static void hip_free(och_device *d, och_buf *buf) {
     void *p = buf->host ? buf->host : (void *)(uintptr_t)buf->addr.value;
+    och_capture_abandon("free");
     och_hip_enter(d);
     if (buf->host) host_remove(p);
     release(hip_of(d), buf->kind, p, buf->size_bytes);
@@ -247,6 +249,7 @@ och_status och_hip_describe(const hip_lib *lib, int ordinal, const char *label, 
     i->max_group = (uint32_t)OCH_MAX(attribute(lib, ordinal, hipDeviceAttributeMaxThreadsPerBlock), 0);
     i->l2_bytes = (uint64_t)OCH_MAX(attribute(lib, ordinal, hipDeviceAttributeL2CacheSize), 0);
     i->code_object_version = lib->runtime->code_object_version;
+    i->graphs = !och_hip_graphs_lack(&lib->api);
     /* a clock says little of what moves on each of its edges: the board's row is better, that of another board of the
      * target too */
     char base[64];
@@ -273,7 +276,8 @@ och_status och_hip_describe(const hip_lib *lib, int ordinal, const char *label, 
 static och_status hip_all_reduce_f32(och_queue *const *queues, const och_dev_addr *buffers, int n_devices, uint64_t count,
                                      och_reduce op, och_err *err) {
     for (int i = 0; i < n_devices; i++)
-        if (och_hip_is(queues[i]->device)) OCH_TRY(och_hip_refuse_capture(hip_queue_of(queues[i]), "all-reduce", err));
+        if (och_hip_is(queues[i]->device))
+            OCH_TRY(och_capture_refuse(&hip_queue_of(queues[i])->capture, queues[i]->device, "all-reduce", err));
     return och_dev_all_reduce_staged(queues, buffers, n_devices, count, op, err);
 }
 

@@ -50,6 +50,7 @@ och_status och_hip_module_load(och_device *d, const void *image, size_t n_bytes,
     och_status st;
     const och_obj_entry *entry;
     *out_module = NULL;
+    OCH_TRY(och_capture_refuse(NULL, d, "module load", err));
     if (!image || !n_bytes) return och_err_set(err, OCH_INVALID, "device %s: module load: no bytes", d->info.label);
     if (och_obj_bundle_open(image, n_bytes, &bundle, err) != OCH_OK)
         return och_err_prefix(err, "device %s: module load", d->info.label);
@@ -96,6 +97,7 @@ done:
 
 void och_hip_module_unload(och_module *m) {
     if (!m) return;
+    och_capture_abandon("module unload");
     const hip_api *a = hip_api_of(m->device);
     och_hip_enter(m->device);
     if (m->library) (void)a->hipLibraryUnload(m->library);
@@ -114,6 +116,7 @@ och_status och_hip_module_function(och_module *m, const char *name, och_function
     const hip_api *a = hip_api_of(m->device);
     och_status st = OCH_OK;
     *out_function = NULL;
+    OCH_TRY(och_capture_refuse(NULL, m->device, "module function", err));
     pthread_mutex_lock(&m->lock);
     hip_function *f = m->functions;
     while (f && strcmp(f->base.name, name) != 0) f = f->next;
@@ -169,7 +172,7 @@ static och_status check_launch(const och_queue *q, const hip_function *f, const 
     return OCH_OK;
 }
 
-och_status och_hip_launch(och_queue *queue, och_function *function, const och_launch *l, och_err *err) {
+static och_status launch(och_queue *queue, och_function *function, const och_launch *l, och_err *err) {
     hip_queue *q = hip_queue_of(queue);
     hip_function *f = (hip_function *)function;
     const hip_api *a = hip_api_of(queue->device);
@@ -188,8 +191,15 @@ och_status och_hip_launch(och_queue *queue, och_function *function, const och_la
                                f->base.name, l->grid[0], l->grid[1], l->grid[2], l->group[0], l->group[1], l->group[2],
                                l->lds_bytes);
     pthread_mutex_lock(&q->lock);
-    och_hip_ring_add(q->capturing ? &q->captured : &q->ring, f->base.name);
+    bool records = och_capture_records(&q->capture);
+    och_hip_ring_add(records ? &q->captured : &q->ring, f->base.name);
     pthread_mutex_unlock(&q->lock);
-    if (f->device->synchronous && !q->capturing) return och_hip_synchronise(queue, err);
+    if (f->device->synchronous && !records) return och_hip_synchronise(queue, err);
     return OCH_OK;
+}
+
+och_status och_hip_launch(och_queue *queue, och_function *function, const och_launch *l, och_err *err) {
+    och_capture *c = &hip_queue_of(queue)->capture;
+    OCH_TRY(och_capture_admit(c, "launch", err));
+    return och_capture_result(c, "launch", launch(queue, function, l, err));
 }

@@ -71,12 +71,6 @@ och_status och_hip_fail_on(hip_queue *q, hipError_t e, och_err *err, const char 
     return och_err_set_native(err, st, (int64_t)e, "%s%s", first.message, culprits);
 }
 
-och_status och_hip_refuse_capture(const hip_queue *q, const char *op, och_err *err) {
-    if (!q->capturing) return OCH_OK;
-    return och_err_set(err, OCH_INVALID, "device %s: %s: the queue records a graph, and this cannot be part of one",
-                       q->base.device->info.label, op);
-}
-
 /* ---- queues ---- */
 
 void och_hip_queue_retain(hip_queue *q) { __atomic_fetch_add(&q->refcount, 1, __ATOMIC_RELAXED); }
@@ -93,6 +87,7 @@ static och_status new_queue(och_device *d, hip_queue **out_queue, och_err *err) 
     if (!q) return och_err_nomem(err, sizeof *q, "a queue");
     q->base.device = d;
     q->refcount = 1;
+    och_capture_init(&q->capture, &q->base, och_hip_capture_drop);
     pthread_mutex_init(&q->lock, NULL);
     return OCH_OK;
 }
@@ -100,6 +95,7 @@ static och_status new_queue(och_device *d, hip_queue **out_queue, och_err *err) 
 och_status och_hip_queue_create(och_device *d, och_queue **out_queue, och_err *err) {
     hip_queue *q;
     *out_queue = NULL;
+    OCH_TRY(och_capture_refuse(NULL, d, "queue create", err));
     OCH_TRY(new_queue(d, &q, err));
     och_hip_enter(d);
     hipError_t e = hip_api_of(d)->hipStreamCreateWithFlags(&q->stream, hipStreamNonBlocking);
@@ -114,6 +110,7 @@ och_status och_hip_queue_create(och_device *d, och_queue **out_queue, och_err *e
 och_status och_hip_queue_wrap(och_device *d, void *stream, och_queue **out_queue, och_err *err) {
     hip_queue *q;
     *out_queue = NULL;
+    OCH_TRY(och_capture_refuse(NULL, d, "queue wrap", err));
     OCH_TRY(new_queue(d, &q, err));
     q->stream = stream;
     q->wrapped = true;
@@ -125,12 +122,8 @@ void och_hip_queue_destroy(och_queue *queue) {
     hip_queue *q = hip_queue_of(queue);
     const och_device *d = queue->device;
     const hip_api *a = hip_api_of(d);
+    och_capture_abandon("queue destroy");
     och_hip_enter(d);
-    if (q->capturing) {
-        hipGraph_t graph = NULL;
-        if (a->hipStreamEndCapture(q->stream, &graph) == hipSuccess && graph) (void)a->hipGraphDestroy(graph);
-        q->capturing = false;
-    }
     och_err lost;
     och_err_clear(&lost);
     bool told = q->fault_told; /* a device that is lost tells the same at every call */
@@ -150,7 +143,7 @@ void och_hip_queue_destroy(och_queue *queue) {
 
 och_status och_hip_synchronise(och_queue *queue, och_err *err) {
     hip_queue *q = hip_queue_of(queue);
-    OCH_TRY(och_hip_refuse_capture(q, "synchronise", err));
+    OCH_TRY(och_capture_refuse(&q->capture, queue->device, "synchronise", err));
     och_hip_enter(queue->device);
     hipError_t e = hip_api_of(queue->device)->hipStreamSynchronize(q->stream);
     if (e != hipSuccess) return och_hip_fail_on(q, e, err, "synchronise");
@@ -174,12 +167,6 @@ static och_status check_addr(const och_queue *q, const char *op, const char *sid
 
 static och_status no_host_pointer(const och_queue *q, const char *op, och_err *err) {
     return och_err_set(err, OCH_INVALID, "device %s: %s: the host pointer is NULL", q->device->info.label, op);
-}
-
-static och_status refuse_pageable(const hip_queue *q, const char *op, och_err *err) {
-    if (!q->capturing) return OCH_OK;
-    return och_err_set(err, OCH_INVALID, "device %s: %s: the queue records a graph, whose copies need pinned host memory",
-                       q->base.device->info.label, op);
 }
 
 static och_status need_stage(hip_queue *q, const char *op, och_err *err) {
@@ -207,7 +194,7 @@ static hipError_t take_half(hip_queue *q, unsigned *out_half) {
     return e;
 }
 
-och_status och_hip_copy_to_device(och_queue *queue, och_dev_addr dst, const void *src, uint64_t n_bytes, och_err *err) {
+static och_status copy_to_device(och_queue *queue, och_dev_addr dst, const void *src, uint64_t n_bytes, och_err *err) {
     hip_queue *q = hip_queue_of(queue);
     const hip_api *a = hip_api_of(queue->device);
     if (!n_bytes) return OCH_OK;
@@ -217,7 +204,7 @@ och_status och_hip_copy_to_device(och_queue *queue, och_dev_addr dst, const void
     hipError_t e = hipSuccess;
     if (och_hip_is_pinned(src, n_bytes)) e = a->hipMemcpyAsync(ptr(dst), src, (size_t)n_bytes, hipMemcpyHostToDevice, q->stream);
     else {
-        OCH_TRY(refuse_pageable(q, "copy to device", err));
+        OCH_TRY(och_capture_refuse(NULL, queue->device, "copy to device from pageable memory", err));
         OCH_TRY(need_stage(q, "copy to device", err));
         for (uint64_t at = 0, n; at < n_bytes && e == hipSuccess; at += n) {
             unsigned half;
@@ -234,7 +221,13 @@ och_status och_hip_copy_to_device(och_queue *queue, och_dev_addr dst, const void
     return och_hip_fail_on(q, e, err, "copy to device of %" PRIu64 " bytes to 0x%" PRIx64, n_bytes, dst.value);
 }
 
-och_status och_hip_copy_to_host(och_queue *queue, void *dst, och_dev_addr src, uint64_t n_bytes, och_err *err) {
+och_status och_hip_copy_to_device(och_queue *queue, och_dev_addr dst, const void *src, uint64_t n_bytes, och_err *err) {
+    och_capture *c = &hip_queue_of(queue)->capture;
+    OCH_TRY(och_capture_admit(c, "copy to device", err));
+    return och_capture_result(c, "copy to device", copy_to_device(queue, dst, src, n_bytes, err));
+}
+
+static och_status copy_to_host(och_queue *queue, void *dst, och_dev_addr src, uint64_t n_bytes, och_err *err) {
     hip_queue *q = hip_queue_of(queue);
     const hip_api *a = hip_api_of(queue->device);
     if (!n_bytes) return OCH_OK;
@@ -244,7 +237,7 @@ och_status och_hip_copy_to_host(och_queue *queue, void *dst, och_dev_addr src, u
     hipError_t e = hipSuccess;
     if (och_hip_is_pinned(dst, n_bytes)) e = a->hipMemcpyAsync(dst, ptr(src), (size_t)n_bytes, hipMemcpyDeviceToHost, q->stream);
     else {
-        OCH_TRY(refuse_pageable(q, "copy to host", err));
+        OCH_TRY(och_capture_refuse(NULL, queue->device, "copy to host into pageable memory", err));
         OCH_TRY(need_stage(q, "copy to host", err));
         /* one half is filled while the other is emptied */
         uint64_t given = 0, taken = 0, sizes[2] = {0, 0};
@@ -274,7 +267,13 @@ och_status och_hip_copy_to_host(och_queue *queue, void *dst, och_dev_addr src, u
     return och_hip_fail_on(q, e, err, "copy to host of %" PRIu64 " bytes from 0x%" PRIx64, n_bytes, src.value);
 }
 
-och_status och_hip_copy(och_queue *queue, och_dev_addr dst, och_dev_addr src, uint64_t n_bytes, och_err *err) {
+och_status och_hip_copy_to_host(och_queue *queue, void *dst, och_dev_addr src, uint64_t n_bytes, och_err *err) {
+    och_capture *c = &hip_queue_of(queue)->capture;
+    OCH_TRY(och_capture_admit(c, "copy to host", err));
+    return och_capture_result(c, "copy to host", copy_to_host(queue, dst, src, n_bytes, err));
+}
+
+static och_status copy(och_queue *queue, och_dev_addr dst, och_dev_addr src, uint64_t n_bytes, och_err *err) {
     if (!n_bytes) return OCH_OK;
     OCH_TRY(check_addr(queue, "copy", "destination", dst, n_bytes, err));
     OCH_TRY(check_addr(queue, "copy", "source", src, n_bytes, err));
@@ -285,6 +284,12 @@ och_status och_hip_copy(och_queue *queue, och_dev_addr dst, och_dev_addr src, ui
     if (e == hipSuccess) return OCH_OK;
     return och_hip_fail_on(hip_queue_of(queue), e, err, "copy of %" PRIu64 " bytes from 0x%" PRIx64 " to 0x%" PRIx64, n_bytes,
                            src.value, dst.value);
+}
+
+och_status och_hip_copy(och_queue *queue, och_dev_addr dst, och_dev_addr src, uint64_t n_bytes, och_err *err) {
+    och_capture *c = &hip_queue_of(queue)->capture;
+    OCH_TRY(och_capture_admit(c, "copy", err));
+    return och_capture_result(c, "copy", copy(queue, dst, src, n_bytes, err));
 }
 
 /* Boards that can reach each other copy without the host. Once a pair; where it does not work the runtime goes through the
@@ -307,15 +312,15 @@ och_status och_hip_copy_peer(och_queue *queue, och_device *dst_dev, och_dev_addr
     const hip_api *a = hip_api_of(queue->device);
     bool ours = och_hip_is(dst_dev) && och_hip_is(src_dev) && hip_of(dst_dev)->lib == hip_of(src_dev)->lib &&
                 (queue->device == dst_dev || queue->device == src_dev);
-    if (!ours || !a->hipMemcpyPeerAsync) {
-        if (n_bytes) OCH_TRY(och_hip_refuse_capture(q, "peer copy through host memory", err));
+    if (ours && hip_of(dst_dev)->ordinal == hip_of(src_dev)->ordinal) return och_hip_copy(queue, dst, src, n_bytes, err);
+    OCH_TRY(och_capture_refuse(&q->capture, queue->device, "peer copy", err));
+    if (!ours || !a->hipMemcpyPeerAsync)
         return och_dev_copy_peer_staged(queue, dst_dev, dst, src_dev, src, n_bytes, err);
-    }
-    if (hip_of(dst_dev)->ordinal == hip_of(src_dev)->ordinal) return och_hip_copy(queue, dst, src, n_bytes, err);
     if (!n_bytes) return OCH_OK;
     OCH_TRY(check_addr(queue, "peer copy", "destination", dst, n_bytes, err));
     OCH_TRY(check_addr(queue, "peer copy", "source", src, n_bytes, err));
-    if (!q->capturing) reach(hip_of(dst_dev), hip_of(src_dev)), reach(hip_of(src_dev), hip_of(dst_dev));
+    reach(hip_of(dst_dev), hip_of(src_dev));
+    reach(hip_of(src_dev), hip_of(dst_dev));
     och_hip_enter(queue->device);
     hipError_t e = a->hipMemcpyPeerAsync(ptr(dst), hip_of(dst_dev)->ordinal, ptr(src), hip_of(src_dev)->ordinal, (size_t)n_bytes,
                                          q->stream);
@@ -324,7 +329,7 @@ och_status och_hip_copy_peer(och_queue *queue, och_device *dst_dev, och_dev_addr
                            dst_dev->info.label);
 }
 
-och_status och_hip_fill(och_queue *queue, och_dev_addr dst, uint8_t byte, uint64_t n_bytes, och_err *err) {
+static och_status fill(och_queue *queue, och_dev_addr dst, uint8_t byte, uint64_t n_bytes, och_err *err) {
     if (!n_bytes) return OCH_OK;
     OCH_TRY(check_addr(queue, "fill", "destination", dst, n_bytes, err));
     och_hip_enter(queue->device);
@@ -333,10 +338,17 @@ och_status och_hip_fill(och_queue *queue, och_dev_addr dst, uint8_t byte, uint64
     return och_hip_fail_on(hip_queue_of(queue), e, err, "fill of %" PRIu64 " bytes at 0x%" PRIx64, n_bytes, dst.value);
 }
 
+och_status och_hip_fill(och_queue *queue, och_dev_addr dst, uint8_t byte, uint64_t n_bytes, och_err *err) {
+    och_capture *c = &hip_queue_of(queue)->capture;
+    OCH_TRY(och_capture_admit(c, "fill", err));
+    return och_capture_result(c, "fill", fill(queue, dst, byte, n_bytes, err));
+}
+
 /* ---- events ---- */
 
 och_status och_hip_event_create(och_device *d, och_event **out_event, och_err *err) {
     *out_event = NULL;
+    OCH_TRY(och_capture_refuse(NULL, d, "event create", err));
     och_event *v = och_calloc(1, sizeof *v);
     if (!v) return och_err_nomem(err, sizeof *v, "an event");
     v->device = d;
@@ -354,6 +366,7 @@ och_status och_hip_event_create(och_device *d, och_event **out_event, och_err *e
 
 void och_hip_event_destroy(och_event *v) {
     if (!v) return;
+    och_capture_abandon("event destroy");
     (void)hip_api_of(v->device)->hipEventDestroy(v->event);
     och_hip_queue_release(v->queue);
     pthread_mutex_destroy(&v->lock);
@@ -377,6 +390,7 @@ static och_status same_device(const och_queue *q, const och_event *v, const char
 
 och_status och_hip_event_record(och_queue *queue, och_event *v, och_err *err) {
     hip_queue *q = hip_queue_of(queue);
+    OCH_TRY(och_capture_refuse(&q->capture, queue->device, "event record", err));
     OCH_TRY(same_device(queue, v, "record", err));
     och_hip_enter(queue->device);
     hipError_t e = hip_api_of(queue->device)->hipEventRecord(v->event, q->stream);
@@ -391,6 +405,8 @@ och_status och_hip_event_record(och_queue *queue, och_event *v, och_err *err) {
 }
 
 och_status och_hip_event_query(och_event *v, bool *out_done, och_err *err) {
+    *out_done = false;
+    OCH_TRY(och_capture_refuse(NULL, v->device, "event query", err));
     hip_queue *q = recorded_by(v);
     const hip_api *a = hip_api_of(v->device);
     *out_done = true;
@@ -410,6 +426,7 @@ och_status och_hip_event_query(och_event *v, bool *out_done, och_err *err) {
 }
 
 och_status och_hip_event_wait_host(och_event *v, och_err *err) {
+    OCH_TRY(och_capture_refuse(NULL, v->device, "event wait", err));
     hip_queue *q = recorded_by(v);
     if (!q) return OCH_OK;
     och_hip_enter(v->device);
@@ -420,6 +437,7 @@ och_status och_hip_event_wait_host(och_event *v, och_err *err) {
 }
 
 och_status och_hip_event_wait_queue(och_queue *queue, och_event *v, och_err *err) {
+    OCH_TRY(och_capture_refuse(&hip_queue_of(queue)->capture, queue->device, "event wait on a queue", err));
     OCH_TRY(same_device(queue, v, "wait", err));
     hip_queue *by = recorded_by(v);
     if (!by) return OCH_OK;
