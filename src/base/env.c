@@ -43,3 +43,5 @@ const char *och_env_foreign(const char *name) {
     const char *v = getenv(name);
     return v && *v ? v : NULL;
 }
+
+bool och_env_is_set(const char *name) { return getenv(name) != NULL; }

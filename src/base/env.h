@@ -21,5 +21,7 @@ bool och_env_flag(och_env_id id);
 void och_env_warn_unknown(void);
 /* A variable that is not Ochre's (LD_LIBRARY_PATH, HIP_VISIBLE_DEVICES); NULL when unset or empty. */
 const char *och_env_foreign(const char *name);
+/* Whether it is set at all, to nothing too. */
+bool och_env_is_set(const char *name);
 
 #endif

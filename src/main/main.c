@@ -3,6 +3,7 @@
 
 #include "base/env.h"
 #include "base/log.h"
+#include "dev/cuda/cuda_lib.h"
 #include "dev/hip/hip_lib.h"
 #include "op/op.h"
 
@@ -240,7 +241,7 @@ static void on_crash_at_end(int signo) {
 static void guard_end(int rc) {
     static const int signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
     pthread_t thread;
-    if (!och_hip_any_opened()) return;
+    if (!och_hip_any_opened() && !och_cuda_any_opened()) return;
     final_rc = rc;
     fflush(NULL);
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) signal(signals[i], on_crash_at_end);

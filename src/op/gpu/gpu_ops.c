@@ -21,5 +21,5 @@
     {ROW(backend, ADD, add)},                                                                                          \
     {ROW(backend, GATHER, gather)}
 
-const och_op_provider och_op_gpu_providers[] = {ROWS("hip"), ROWS("sim")};
+const och_op_provider och_op_gpu_providers[] = {ROWS("hip"), ROWS("sim"), ROWS("cuda")};
 const int och_op_gpu_provider_count = (int)(sizeof och_op_gpu_providers / sizeof och_op_gpu_providers[0]);
