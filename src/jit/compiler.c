@@ -117,7 +117,9 @@ static const char *unsuited(const och_candidate *c, const och_jit_job *job, char
         snprintf(buf, n, "%s: it makes code objects of version %d at most", c->label, c->most_version);
         return buf;
     }
-    if (t->clang_min > 0 && c->clang_major && c->clang_major < t->clang_min)
+    if (c->clang_major && c->clang_major < job->request->clang_min)
+        snprintf(buf, n, "%s: the text needs one of clang %d", c->label, job->request->clang_min);
+    else if (t->clang_min > 0 && c->clang_major && c->clang_major < t->clang_min)
         snprintf(buf, n, "%s: %s needs one of clang %d", c->label, target, (int)t->clang_min);
     else if (t->clang_removed > 0 && c->clang_major >= t->clang_removed)
         snprintf(buf, n, "%s: %s went with clang %d", c->label, target, (int)t->clang_removed);

@@ -52,6 +52,7 @@ typedef struct och_jit_request {
     int opt_level;         /* 1, 2, 3; 0: 3 */
     const char *const *flags; /* further flags, in clang's spelling */
     size_t n_flags;
+    int clang_min;            /* oldest clang that knows the builtins of the text, whichever library it is in; 0: any */
     int code_object_version;  /* 4, 5, 6; 0: 5, or 6 where the target needs it. HSACO only */
     int newest_code_object_version; /* that the runtime loads: a pack's newer code is passed over, and none newer is compiled
                                        unless the target needs it; 0: any */

@@ -57,6 +57,7 @@ och_status och_jit_kernel_init(och_jit_kernel *k, const och_kl_unit *unit, const
         .file_name = unit->files->name,
         .dialect = profile->target.target->vendor == OCH_VENDOR_AMD ? OCH_JIT_HIP : OCH_JIT_CUDA,
         .target = s->target,
+        .clang_min = OCH_KL_CLANG_MIN,
         .wave_size = s->wave,
         .symbol = s->entry,
         .has_layout = true,

@@ -43,7 +43,9 @@ typedef struct och_kl_binding {
 
 /* Part of a code's identity (jit/kernel.h): goes up with every change of what the same source becomes, so that packs of before
  * are known to be stale. */
-#define OCH_KL_EMITTER 2
+#define OCH_KL_EMITTER 3
+/* The first clang with every builtin that the text for AMD's targets uses (__builtin_elementwise_fma). */
+#define OCH_KL_CLANG_MIN 17
 
 #define OCH_KL_NAME_BYTES 48
 #define OCH_KL_MAX_ARGS 24

@@ -289,6 +289,39 @@ static void the_text_reaches_it(void **s) {
     assert_int_equal(found, 3);
 }
 
+/* Where clang writes between its steps: a folder of this compilation's, gone after it however it ended. */
+static void what_clang_leaves(void **s) {
+    (void)s;
+    static const char *const ends[] = {"echo ended > %s; cat %s", "echo error: no >&2; exit 1; : %s %s", "kill -KILL $$; : %s %s",
+                                       "exec sleep 60; : %s %s"};
+    static const och_status expected[] = {OCH_OK, OCH_COMPILE, OCH_COMPILE, OCH_UNAVAILABLE};
+    assert_int_equal(mkdir(at("between"), 0700), 0);
+    setenv("TMPDIR", at("between"), 1);
+    for (int i = 0; i < 4; i++) {
+        char end[512], body[1024];
+        snprintf(end, sizeof end, ends[i], at("ended"), GOOD_OBJECT);
+        snprintf(body, sizeof body, "cat > /dev/null; echo x > $TMPDIR/--gfx1151-0.o; echo y > $TMPDIR/two; ls $TMPDIR/.. > %s; %s", at("seen"), end);
+        const char *c = make_compiler("clang", "22.0.0", body);
+        och_jit_artifact *a;
+        och_err e;
+        size_t n;
+        assert_int_equal(get(c, good_request(), (och_jit_options){.no_cache = true, .compile_timeout_ns = i == 3 ? 400000000 : 0}, &a, NULL, &e), expected[i]);
+        if (i == 0) och_jit_artifact_destroy(a);
+        char *seen = (char *)read_all(at("seen"), &n);
+        assert_has(seen, "ochre-clang-");
+        free(seen);
+        unlink(at("seen"));
+        assert_int_equal(rmdir(at("between")), 0); /* empty */
+        assert_int_equal(mkdir(at("between"), 0700), 0);
+    }
+    setenv("TMPDIR", at("not/there"), 1);
+    och_jit_artifact *a;
+    och_err e;
+    assert_int_equal(get(make_good_compiler(), good_request(), (och_jit_options){.no_cache = true}, &a, NULL, &e), OCH_IO);
+    assert_has(e.message, "no folder could be made there for clang");
+    unsetenv("TMPDIR");
+}
+
 /* ---- code against what was asked ---- */
 
 static och_status check(const char *file, och_jit_request q, och_checked *out, och_err *e) {
@@ -500,6 +533,10 @@ static void real_hiprtcs(void **s) {
         q.code_object_version = 5;
         assert_int_equal(get("hiprtc", q, (och_jit_options){0}, &a, NULL, &e), OCH_UNSUPPORTED);
         assert_has(e.message, "version 4 at most");
+        q.code_object_version = 0;
+        q.clang_min = 17;
+        assert_int_equal(get("hiprtc", q, (och_jit_options){0}, &a, NULL, &e), OCH_UNSUPPORTED);
+        assert_has(e.message, "the text needs one of clang 17");
         unsetenv("OCHRE_HIPRTC");
         tried++;
     }
@@ -648,7 +685,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_order),           cmocka_unit_test(too_old_or_no_clang_at_all),
         cmocka_unit_test(what_clang_is_told),  cmocka_unit_test(wrong_requests),
-        cmocka_unit_test(diagnostics),         cmocka_unit_test(the_text_reaches_it),
+        cmocka_unit_test(diagnostics),         cmocka_unit_test(the_text_reaches_it), cmocka_unit_test(what_clang_leaves),
         cmocka_unit_test(code_objects),        cmocka_unit_test(ptx),
         cmocka_unit_test(a_real_clang),        cmocka_unit_test(real_hiprtcs), cmocka_unit_test(targets_of_an_old_hiprtc),
         cmocka_unit_test(a_real_nvrtc),
