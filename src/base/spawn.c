@@ -94,15 +94,22 @@ static int close_others(posix_spawn_file_actions_t *actions) {
 #endif
 }
 
-/* This process's environment without some names: a list that views it; NULL: no memory. */
-static const char **environment_without(const char *const *unset) {
-    size_t n = 0, kept = 0;
+/* This process's environment without some names and with some values: a list that views both; NULL: no memory. */
+static const char **environment_of(const och_spawn *s) {
+    static const char *const none[] = {NULL};
+    const char *const *unset = s->unset ? s->unset : none, *const *set = s->set ? s->set : none;
+    size_t n = 0, n_set = 0;
     while (environ && environ[n]) n++;
-    const char **list = och_calloc(n + 1, sizeof *list);
-    for (size_t i = 0; list && i < n; i++) {
+    while (set[n_set]) n_set++;
+    const char **list = och_calloc(n + n_set + 1, sizeof *list);
+    if (!list) return NULL;
+    memcpy(list, set, n_set * sizeof *list);
+    size_t kept = n_set;
+    for (size_t i = 0; i < n; i++) {
         size_t len = strcspn(environ[i], "=");
         bool keep = true;
         for (const char *const *u = unset; *u && keep; u++) keep = strlen(*u) != len || memcmp(*u, environ[i], len) != 0;
+        for (const char *const *v = set; *v && keep; v++) keep = strcspn(*v, "=") != len || memcmp(*v, environ[i], len) != 0;
         if (keep) list[kept++] = environ[i];
     }
     return list;
@@ -249,8 +256,9 @@ och_status och_spawn_run(const och_spawn *s, och_spawn_result *out_result, och_e
         theirs[i] = fd[i != IN];
         fcntl(c.fd[i], F_SETFL, O_NONBLOCK);
     }
-    const char **envp = s->unset ? environment_without(s->unset) : NULL;
-    if (s->unset && !envp) {
+    bool own = s->unset || s->set;
+    const char **envp = own ? environment_of(s) : NULL;
+    if (own && !envp) {
         st = och_err_nomem(err, sizeof *envp, "a program's environment");
         goto done;
     }

@@ -17,6 +17,7 @@ typedef struct och_spawn {
     const void *input;         /* standard input; NULL: empty */
     size_t input_bytes;
     const char *const *unset;  /* environment variables that it does not get; ends with NULL. NULL: it gets all */
+    const char *const *set;    /* "NAME=value" that it gets, in place of this process's of that name; ends with NULL. NULL: none */
     uint64_t timeout_ns;       /* 0: none */
     const atomic_bool *cancel; /* looked at some twenty times a second; NULL: never cancelled */
     size_t output_limit_bytes; /* of each output; what is beyond is dropped. 0: 256 MiB */

@@ -171,6 +171,11 @@ static void the_environment(void **s) {
     assert_string_equal(och_strbuf_str(&result.out), "kept,\n");
     assert_int_equal(RUN(NONE, "/bin/sh", "-c", "echo $OCHRE_TEST_KEPT,$OCHRE_TEST_GONE"), OCH_OK);
     assert_string_equal(och_strbuf_str(&result.out), "kept,gone\n");
+    const char *const set[] = {"OCHRE_TEST_KEPT=other", "OCHRE_TEST_NEW=new", NULL};
+    assert_int_equal(RUN(O(.set = set), "/bin/sh", "-c", "echo $OCHRE_TEST_KEPT,$OCHRE_TEST_GONE,$OCHRE_TEST_NEW"), OCH_OK);
+    assert_string_equal(och_strbuf_str(&result.out), "other,gone,new\n");
+    assert_int_equal(RUN(O(.unset = unset, .set = set), "/bin/sh", "-c", "env | grep -c ^OCHRE_TEST_; echo $OCHRE_TEST_KEPT"), OCH_OK);
+    assert_string_equal(och_strbuf_str(&result.out), "2\nother\n");
 }
 
 /* What it started and left behind keeps the outputs open; nobody waits for that. */
