@@ -1,4 +1,5 @@
 /* clang and amdclang: spawned by argv, the text through standard input, the code through standard output. */
+#include "jit/cache_priv.h"
 #include "jit/compiler.h"
 #include "jit/places.h"
 
@@ -7,6 +8,7 @@
 #include "base/size.h"
 #include "base/spawn.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -149,21 +151,44 @@ static och_status arguments(const och_candidate *c, const och_jit_job *job, och_
     return och_strbuf_status(out, err);
 }
 
+/* A folder for what clang writes between its steps ("--gfx1151-....o"): one that was ended leaves it there. The variable that
+ * names the folder, to be removed by unmake_scratch. */
+static och_status make_scratch(char *variable, size_t n, och_err *err) {
+    const char *folder = och_env_get(OCH_ENV_TMPDIR);
+    if (!folder || !*folder) folder = "/tmp";
+    int size = snprintf(variable, n, "TMPDIR=%s/ochre-clang-XXXXXX", folder);
+    if (size < 0 || (size_t)size >= n) return och_err_set(err, OCH_INVALID, "TMPDIR: expected a shorter path, found %.400s", folder);
+    if (!mkdtemp(variable + strlen("TMPDIR=")))
+        return och_err_set_native(err, OCH_IO, errno, "%.400s: no folder could be made there for clang: %s", folder, strerror(errno));
+    return OCH_OK;
+}
+
+static void unmake_scratch(const char *variable) { och_cache_remove_dir(variable + strlen("TMPDIR=")); }
+
 static och_status compile(const och_candidate *c, const och_jit_job *job, const och_strbuf *text, const och_strbuf *told,
                           const och_compile_limits *limits, och_compiled *out, och_err *err) {
     size_t n;
+    char scratch[1024];
+    const char *const set[] = {scratch, NULL};
     const char **argv = och_arguments_split(told, 1, &n);
     if (!argv) return och_err_nomem(err, n * sizeof *argv, "a compiler's arguments");
     argv[0] = c->path;
     och_spawn_result r;
+    och_status made = make_scratch(scratch, sizeof scratch, err);
+    if (made != OCH_OK) {
+        och_free(argv);
+        return made;
+    }
     och_status st = och_spawn_run(&(och_spawn){.argv = argv,
                                                .input = text->data,
                                                .input_bytes = text->size,
                                                .unset = unset,
+                                               .set = set,
                                                .timeout_ns = limits->timeout_ns,
                                                .cancel = limits->cancel},
                                   &r, err);
     och_free(argv);
+    unmake_scratch(scratch);
     out->log = r.err;
     r.err = (och_strbuf){0};
     if (st == OCH_OK && (r.signal || r.exit_status)) {
