@@ -73,6 +73,45 @@ static och_status read_row(och_kl_builtins *b, const char *dir, const char *name
     return st;
 }
 
+typedef struct declared {
+    const char *name, *file; /* name: a view of the file's text */
+    size_t n_bytes;
+} declared;
+
+/* Two files that declare one kernel, of which who asks for it by name would get either: refused before anybody does. What is
+ * no token is none of this function's business: whoever parses the file says so. */
+static och_status refuse_twice(const och_kl_builtins *b, och_err *err) {
+    declared *all = NULL;
+    size_t n = 0, capacity = 0;
+    och_status st = OCH_OK;
+    for (int i = 0; st == OCH_OK && i < b->n_rows; i++) {
+        const och_kl_file file = {.name = b->rows[i].name, .text = b->rows[i].text, .n_bytes = b->rows[i].n_bytes};
+        och_kl_token *t = NULL;
+        och_kl_diag diag;
+        size_t n_tokens = 0;
+        och_kl_diag_init(&diag, NULL, NULL);
+        st = och_kl_lex(&file, &diag, &t, &n_tokens, err);
+        for (size_t k = 0; st == OCH_OK && k + 1 < n_tokens; k++) {
+            const och_kl_token *name = &t[k + 1];
+            if (t[k].kind != OCH_KL_T_NAME || t[k].length != 6 || memcmp(file.text + t[k].at, "kernel", 6) || name->kind != OCH_KL_T_NAME) continue;
+            declared d = {file.text + name->at, file.name, name->length};
+            for (size_t o = 0; st == OCH_OK && o < n; o++)
+                if (all[o].file != d.file && all[o].n_bytes == d.n_bytes && !memcmp(all[o].name, d.name, d.n_bytes))
+                    st = och_err_set(err, OCH_INVALID, "kernel %.*s: expected one file that declares it, found %.100s and %.100s (%s: %.200s)",
+                                     (int)d.n_bytes, d.name, all[o].file, d.file, och_env_name(OCH_ENV_OCHRE_KERNELS_DIR), b->dir);
+            if (st == OCH_OK && n == capacity) {
+                declared *more = och_realloc_array(all, capacity ? 2 * capacity : 64, sizeof *more);
+                if (more) all = more, capacity = capacity ? 2 * capacity : 64;
+                else st = och_err_nomem(err, 64 * sizeof *more, "kernels' names");
+            }
+            if (st == OCH_OK) all[n++] = d;
+        }
+        och_free(t);
+    }
+    och_free(all);
+    return st;
+}
+
 static och_status read_dir(och_kl_builtins *b, const char *dir, och_err *err) {
     och_status st = OCH_OK;
     int capacity = 0;
@@ -95,8 +134,9 @@ static och_status read_dir(och_kl_builtins *b, const char *dir, och_err *err) {
         st = make_room(b, &capacity, err);
         if (st == OCH_OK) b->rows[b->n_rows++] = (row){e->name, (const char *)e->text, e->n_bytes};
     }
-    if (st == OCH_OK) qsort(b->rows, (size_t)b->n_rows, sizeof *b->rows, by_name);
-    return st;
+    if (st != OCH_OK) return st;
+    qsort(b->rows, (size_t)b->n_rows, sizeof *b->rows, by_name);
+    return refuse_twice(b, err);
 }
 
 och_status och_kl_builtins_open(och_kl_builtins **out_b, och_err *err) {

@@ -11,7 +11,8 @@
 
 typedef struct och_kl_builtins och_kl_builtins;
 
-/* NOTFOUND, IO: the directory that the environment names cannot be read. */
+/* NOTFOUND, IO: the directory that the environment names cannot be read. INVALID: two of the files declare a kernel of one
+ * name. */
 OCH_WARN_UNUSED och_status och_kl_builtins_open(och_kl_builtins **out_b, och_err *err);
 void och_kl_builtins_close(och_kl_builtins *b); /* NULL is allowed */
 

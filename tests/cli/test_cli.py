@@ -550,6 +550,26 @@ kernel own(x: in buf<f32>[n, d], y: out buf<f32>[n, d])
         self.assertEqual(p.returncode, 1)
         self.assertIn(f'cannot find "absent.ok" among the built-in kernels nor in {self.dir}', p.stderr)
 
+    def test_two_files_with_one_kernel(self):
+        """Whichever command asks, neither of the two is taken: not by the name, not by another's, not by a session."""
+        self.write("mine.ok", self.OWN.replace("own", "fill"))
+        env = {"OCHRE_KERNELS_DIR": self.dir}
+        said = f"kernel fill: expected one file that declares it, found elementwise.ok and mine.ok (OCHRE_KERNELS_DIR: {self.dir})"
+        for args in (("ls",), ("emit", "fill", "--target", "gfx1151"), ("emit", "own", "--target", "gfx1151"),
+                     ("build", "fill", "--target", "gfx1151"), ("disasm", "fill", "--target", "gfx1151"), ("check", "fill"), ("check",),
+                     ("pack", "-o", os.path.join(self.dir, "x.okpack"), "--target", "gfx1151")):
+            p = ochre("kernels", *args, env=env)
+            self.assertEqual(p.returncode, 1, args)
+            self.assertIn(said, p.stderr, args)
+        p = ochre("run", MODEL, "--device", "sim:gfx1151", "--prompt", "a", "--max-tokens", "1", "--require-gpu", env=env)
+        self.assertNotEqual(p.returncode, 0)
+        self.assertIn("kernel fill: expected one file that declares it", p.stderr)
+        # Two in one file, or in what it uses.
+        path = self.write("twice.ok", 'use "own.ok";' + self.OWN)
+        p = ochre("kernels", "ls", path)
+        self.assertEqual(p.returncode, 1)
+        self.assertIn("'own' is declared twice", p.stderr)
+
     def test_kernels_that_a_file_uses(self):
         path = self.write("user.ok", 'use "own.ok";' + self.OWN.replace("own", "mine"))
         for name in ("own", "mine"):

@@ -382,6 +382,16 @@ static void directories(void **s) {
     }
     assert_true(has_own && has_math);
     och_kl_builtins_close(b);
+    /* Of two files that declare a kernel of one name neither is taken, whichever is asked for. */
+    write_file(dir, "part.ok", "// kernel fill\nconst PART = 1;\nkernel fill(y: out buf<f32>[n, 1]) launch grid(n) waves(1) { y[group.id.x, 0] = 0.0; }");
+    assert_int_equal(och_kl_builtins_open(&b, &err), OCH_INVALID);
+    assert_non_null(strstr(err.message, "kernel fill: expected one file that declares it, found elementwise.ok and part.ok (OCHRE_KERNELS_DIR: "));
+    och_err_clear(&err);
+    assert_int_equal(och_kl_parse_builtin("norm.ok", &u, &diag, &err), OCH_INVALID);
+    och_err_clear(&err);
+    write_file(dir, "part.ok", "/* kernel fill( */ const PART = 1;\n// kernel fill(");
+    assert_int_equal(och_kl_builtins_open(&b, &err), OCH_OK);
+    och_kl_builtins_close(b);
     write_file(dir, "main.ok", "use \"absent.ok\";");
     och_strbuf_clear(&diag);
     assert_int_equal(och_kl_parse_builtin("main.ok", &u, &diag, &err), OCH_COMPILE);
