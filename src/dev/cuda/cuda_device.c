@@ -124,7 +124,7 @@ static och_status cuda_alloc(och_device *d, uint64_t size_bytes, och_mem_kind ki
     bool pinned = kind == OCH_MEM_PINNED;
     OCH_TRY(och_capture_refuse(NULL, d, "allocation", err));
     OCH_TRY(och_cuda_enter(d, "allocation", err));
-    if (!pinned && size_bytes > d->info.memory_limit_bytes) return no_memory(d, size_bytes, kind, err);
+    if (size_bytes > d->info.memory_limit_bytes) return no_memory(d, size_bytes, kind, err);
     CUdeviceptr at = 0;
     void *host = NULL;
     CUresult e = pinned ? a->cuMemHostAlloc(&host, (size_t)size_bytes, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP)
@@ -174,23 +174,26 @@ static bool cuda_unified_memory(const och_device *d) {
 /* ---- facts ---- */
 
 och_status och_cuda_target(int major, int minor, char *out, size_t n_bytes, och_err *err) {
-    och_strbuf known = {0};
     const och_target *best = NULL;
     int best_minor = -1;
     for (size_t i = 0; i < och_target_count(); i++) {
         const och_target *t = och_target_at(i);
         if (t->vendor != OCH_VENDOR_NVIDIA) continue;
         int number = atoi(t->name + strlen("sm_"));
-        och_strbuf_printf(&known, "%s%s", known.size ? ", " : "", t->name);
         if (number / 10 != major || number % 10 > minor || number % 10 < best_minor) continue;
         best = t;
         best_minor = number % 10;
     }
-    och_status st = OCH_OK;
-    if (best) snprintf(out, n_bytes, "%s", best->name);
-    else
-        st = och_err_set(err, OCH_NOTFOUND, "compute capability %d.%d: no target of it, and none of the same major number below it; known "
-                         "targets: %s", major, minor, och_strbuf_str(&known));
+    if (best) {
+        snprintf(out, n_bytes, "%s", best->name);
+        return OCH_OK;
+    }
+    och_strbuf known = {0};
+    for (size_t i = 0; i < och_target_count(); i++)
+        if (och_target_at(i)->vendor == OCH_VENDOR_NVIDIA)
+            och_strbuf_printf(&known, "%s%s", known.size ? ", " : "", och_target_at(i)->name);
+    och_status st = och_err_set(err, OCH_NOTFOUND, "compute capability %d.%d: no target of it, and none of the same major number "
+                                "below it; known targets: %s", major, minor, och_strbuf_str(&known));
     och_strbuf_deinit(&known);
     return st;
 }

@@ -12,12 +12,16 @@
 #define LOG_BYTES 4096
 
 /* The driver is told no size, and believes what a header says: sections and segments must lie within the bytes. */
-static const char *cubin_fault(const uint8_t *bytes, size_t n_bytes) {
+static const char *cubin_fault(const uint8_t *bytes, size_t n_bytes, och_status *out_status) {
     Elf64_Ehdr h;
+    uint64_t end;
+    *out_status = OCH_CORRUPT;
     if (n_bytes < sizeof h) return "is cut short";
     memcpy(&h, bytes, sizeof h);
-    if (h.e_ident[EI_CLASS] != ELFCLASS64 || h.e_machine != CUDA_EM_CUDA) return "is an ELF file of another machine";
-    uint64_t end;
+    if (h.e_ident[EI_CLASS] != ELFCLASS64 || h.e_machine != CUDA_EM_CUDA) {
+        *out_status = OCH_UNSUPPORTED;
+        return "is an ELF file of another machine";
+    }
     if (h.e_shnum && (h.e_shentsize != sizeof(Elf64_Shdr) ||
                       !och_u64_add(h.e_shoff, (uint64_t)h.e_shnum * sizeof(Elf64_Shdr), &end) || end > n_bytes))
         return "is cut short, or its table of sections is broken";
@@ -47,7 +51,11 @@ static och_status refused(och_module *m, CUresult e, const char *log, och_err *e
     if (e == CUDA_ERROR_UNSUPPORTED_PTX_VERSION || e == CUDA_ERROR_NO_BINARY_FOR_GPU || e == CUDA_ERROR_INVALID_IMAGE)
         hint = "; the compiler may be newer than the driver";
     if (e == CUDA_ERROR_JIT_COMPILER_NOT_FOUND) hint = "; libnvidia-ptxjitcompiler.so.1 of the driver is missing, NVRTC makes code that needs none";
-    return och_cuda_fail(d, e, err, "module load: %s refused %s for %s%s%s", text, m->what, d->info.arch, line, hint);
+    och_status st = och_cuda_fail(d, e, err, "module load: %s refused %s for %s%s%s", text, m->what, d->info.arch, line, hint);
+    if (e == CUDA_ERROR_INVALID_PTX || e == CUDA_ERROR_INVALID_IMAGE) st = OCH_CORRUPT;
+    if (e == CUDA_ERROR_UNSUPPORTED_PTX_VERSION || e == CUDA_ERROR_NO_BINARY_FOR_GPU) st = OCH_UNSUPPORTED;
+    if (err) err->status = st;
+    return st;
 }
 
 och_status och_cuda_module_load(och_device *d, const void *image, size_t n_bytes, och_module **out_module, och_err *err) {
@@ -58,8 +66,14 @@ och_status och_cuda_module_load(och_device *d, const void *image, size_t n_bytes
     OCH_TRY(och_capture_refuse(NULL, d, "module load", err));
     if (!image || !n_bytes) return och_err_set(err, OCH_INVALID, "device %s: module load: no bytes", d->info.label);
     bool elf = n_bytes >= SELFMAG && !memcmp(image, ELFMAG, SELFMAG);
-    const char *fault = elf ? cubin_fault(image, n_bytes) : memchr(image, 0, n_bytes - 1) ? "is neither a cubin nor PTX" : NULL;
-    if (fault) return och_err_set(err, OCH_CORRUPT, "device %s: module load: the code, %zu bytes, %s", d->info.label, n_bytes, fault);
+    st = OCH_CORRUPT;
+    const char *fault = elf                                ? cubin_fault(image, n_bytes, &st)
+                        : memchr(image, 0, n_bytes - 1) ? "has bytes that no text has"
+                                                        : NULL;
+    if (fault)
+        return och_err_set(err, st, "device %s: module load: the code, %zu bytes, %s: expected a cubin or PTX for %s", d->info.label,
+                           n_bytes, fault, d->info.arch);
+    st = OCH_OK;
     OCH_TRY(och_cuda_enter(d, "module load", err));
     och_module *m = och_calloc(1, sizeof *m);
     if (!m) return och_err_nomem(err, sizeof *m, "a module");
