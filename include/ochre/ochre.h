@@ -115,7 +115,13 @@ OCHRE_API ochre_status ochre_apply_chat_template(const ochre_model *model, const
 
 /* ---- sessions: state and steps ---- */
 
-typedef enum ochre_kv_type { OCHRE_KV_AUTO, OCHRE_KV_F32, OCHRE_KV_F16, OCHRE_KV_BF16 } ochre_kv_type;
+/* How keys and values are kept. FP8: eight-bit floats (OCP E4M3, no scales: numbers beyond 448 are kept as 448, with 3 bits of
+ * mantissa), half of what F16 takes, at some loss: `ochre verify --kv-type fp8` measures it. */
+typedef enum ochre_kv_type { OCHRE_KV_AUTO, OCHRE_KV_F32, OCHRE_KV_F16, OCHRE_KV_BF16, OCHRE_KV_FP8 } ochre_kv_type;
+
+/* Whether steps of one token a sequence are captured as graphs and replayed: the same bytes, less work for the host. AUTO: as
+ * the variable OCHRE_GRAPHS says, else by what was measured on the platform. ON fails where the device cannot. */
+typedef enum ochre_graphs { OCHRE_GRAPHS_AUTO, OCHRE_GRAPHS_ON, OCHRE_GRAPHS_OFF } ochre_graphs;
 
 typedef struct ochre_session_options {
     size_t size_bytes;
@@ -126,8 +132,9 @@ typedef struct ochre_session_options {
     uint64_t kv_tokens;      /* tokens of full-attention state over all sequences; 0: max_sequences * max_context */
     ochre_kv_type kv_type;   /* AUTO: F16, or F32 when only the reference provider runs */
     bool batch_invariant;    /* one kernel variant for every batch: the same bytes alone and in company */
+    ochre_graphs graphs;
 } ochre_session_options;
-#define OCHRE_SESSION_OPTIONS_INIT { sizeof(ochre_session_options), 0, 0, 0, 0, 0, OCHRE_KV_AUTO, false }
+#define OCHRE_SESSION_OPTIONS_INIT { sizeof(ochre_session_options), 0, 0, 0, 0, 0, OCHRE_KV_AUTO, false, OCHRE_GRAPHS_AUTO }
 
 OCHRE_API ochre_status ochre_session_create(ochre_model *model, const ochre_session_options *options,
                                             ochre_session **out_session, ochre_error *error);

@@ -13,6 +13,7 @@
 
 _Static_assert((int)OCHRE_INTERNAL == (int)OCH_INTERNAL && (int)OCHRE_IO == (int)OCH_IO && (int)OCHRE_CORRUPT == (int)OCH_CORRUPT,
                "public and internal status codes are the same numbers");
+_Static_assert((int)OCHRE_GRAPHS_ON == (int)OCH_GRAPHS_ON && (int)OCHRE_GRAPHS_OFF == (int)OCH_GRAPHS_OFF, "graphs");
 _Static_assert(sizeof(((ochre_error *)0)->message) == OCH_ERR_MESSAGE_BYTES, "messages fit");
 
 struct ochre_model {
@@ -180,17 +181,20 @@ ochre_status ochre_apply_chat_template(const ochre_model *model, const ochre_mes
 }
 
 static och_status create_session(ochre_model *model, const ochre_session_options *options, ochre_session **out_session, och_err *err) {
-    static const och_dtype kv_types[] = {OCH_DTYPE_NONE, OCH_DTYPE_F32, OCH_DTYPE_F16, OCH_DTYPE_BF16};
+    static const och_dtype kv_types[] = {OCH_DTYPE_NONE, OCH_DTYPE_F32, OCH_DTYPE_F16, OCH_DTYPE_BF16,
+                                         OCH_DTYPE_F8_E4M3};
     ochre_session_options o = OCHRE_SESSION_OPTIONS_INIT;
     OCH_TRY(och_api_need(out_session, "out_session", err));
     *out_session = NULL;
     OCH_TRY(och_api_need(model, "model", err));
     OCH_TRY(och_api_read_options(&o, sizeof o, options, "session options", err));
     if ((unsigned)o.kv_type >= OCH_COUNT(kv_types))
-        return och_err_set(err, OCH_INVALID, "session options: kv_type: expected 0 to 3, found %d", (int)o.kv_type);
+        return och_err_set(err, OCH_INVALID, "session options: kv_type: expected 0 to 4, found %d", (int)o.kv_type);
+    if ((unsigned)o.graphs > OCHRE_GRAPHS_OFF)
+        return och_err_set(err, OCH_INVALID, "session options: graphs: expected 0 to 2, found %d", (int)o.graphs);
     och_session_options so = {.max_sequences = o.max_sequences, .max_context = o.max_context, .max_step_tokens = o.max_step_tokens,
                               .max_logits = o.max_logits, .kv_tokens = o.kv_tokens, .kv_dtype = kv_types[o.kv_type],
-                              .batch_invariant = o.batch_invariant};
+                              .batch_invariant = o.batch_invariant, .graphs = (och_graphs_wish)o.graphs};
     ochre_session *w = och_calloc(1, sizeof *w);
     if (!w) return och_err_nomem(err, sizeof *w, "a session");
     w->sampler_scratch_bytes = och_sampler_scratch_bytes((uint32_t)model->m->config.n_vocab);

@@ -69,9 +69,9 @@ static och_status find_culprit(och_session *s, const och_op_ctx *ctx, const och_
 }
 
 och_status och_step_check_finite(och_session *s, const och_op_ctx *ctx, const och_plan_layout *layout, const och_plan_extent *extent,
-                                 och_err *err) {
+                                 int64_t n_rows, och_err *err) {
     const float *logits = s->logits.host ? s->logits.host : s->logits_host;
-    int64_t n = extent->outputs * s->model->config.n_vocab;
+    int64_t n = n_rows * s->model->config.n_vocab;
     if (first_bad(logits, n) == n) return OCH_OK;
     return find_culprit(s, ctx, layout, extent, err);
 }

@@ -12,6 +12,7 @@
 
 #define DEFAULT_CONTEXT 4096
 #define DEFAULT_STEP_TOKENS 512
+#define MAX_PINNED_LOGITS ((uint64_t)256 << 20)
 
 static och_status positive(const char *what, int v, int hi, och_err *err) {
     if (v >= 1 && v <= hi) return OCH_OK;
@@ -32,8 +33,10 @@ static och_status resolve_options(och_session *s, och_err *err) {
     OCH_TRY(positive("max_logits", o->max_logits, o->max_step_tokens, err));
     if (o->kv_dtype == OCH_DTYPE_NONE)
         o->kv_dtype = s->model->only && !strcmp(s->model->only, "reference") ? OCH_DTYPE_F32 : OCH_DTYPE_F16;
-    if (o->kv_dtype != OCH_DTYPE_F32 && o->kv_dtype != OCH_DTYPE_F16 && o->kv_dtype != OCH_DTYPE_BF16)
-        return och_err_set(err, OCH_UNSUPPORTED, "session: kv type: expected F32, F16 or BF16, found %s", och_dtype_name(o->kv_dtype));
+    if (o->kv_dtype != OCH_DTYPE_F32 && o->kv_dtype != OCH_DTYPE_F16 && o->kv_dtype != OCH_DTYPE_BF16 &&
+        o->kv_dtype != OCH_DTYPE_F8_E4M3)
+        return och_err_set(err, OCH_UNSUPPORTED, "session: kv type: expected F32, F16, BF16 or F8_E4M3, found %s",
+                           och_dtype_name(o->kv_dtype));
     return OCH_OK;
 }
 
@@ -78,35 +81,50 @@ static och_status describe_groups(och_session *s, och_err *err) {
     return OCH_OK;
 }
 
-/* Lays the inputs out in one buffer. */
-static och_status create_inputs(och_session *s, och_err *err) {
-    const och_session_options *o = &s->options;
+uint64_t och_session_place_inputs(och_session *s, int64_t n_tokens, int64_t n_outputs) {
     const och_config *c = &s->model->config;
-    uint64_t n = (uint64_t)o->max_step_tokens, sizes[OCH_IN_COUNT_] = {0}, at = 0;
+    uint64_t n = (uint64_t)n_tokens, sizes[OCH_IN_COUNT_] = {0}, at = 0;
     sizes[OCH_IN_TOKENS] = sizes[OCH_IN_POSITIONS] = sizes[OCH_IN_SEQS] = n * 4;
-    sizes[OCH_IN_OUT_ROWS] = (uint64_t)o->max_logits * 4;
+    sizes[OCH_IN_OUT_ROWS] = (uint64_t)n_outputs * 4;
     for (int g = 0; g < 2; g++) {
         if (!s->groups[g].used) continue;
         sizes[OCH_IN_SLOTS + g] = n * 4;
-        if (!och_u64_mul((uint64_t)o->max_sequences * 4, s->groups[g].table_len, &sizes[OCH_IN_TABLES + g]))
-            return och_err_set(err, OCH_RANGE, "session: the size of the block tables overflows");
+        sizes[OCH_IN_TABLES + g] = (uint64_t)s->options.max_sequences * 4 * s->groups[g].table_len;
         sizes[OCH_IN_ROPE + g] = n * (uint64_t)(g ? c->rope_sliding.dim : c->rope.dim) * 4;
     }
     for (int i = 0; i < OCH_IN_COUNT_; i++) {
-        s->in[i] = (och_step_input){at, sizes[i]};
+        s->in[i].offset_bytes = at;
+        s->in[i].size_bytes = sizes[i];
         at += (sizes[i] + 255) / 256 * 256;
+        if (s->in[i].ref < 0) continue;
+        och_tensor *t = &s->plan.bufs[s->in[i].ref].tensor;
+        t->addr = och_dev_addr_add(s->inputs.addr, s->in[i].offset_bytes);
+        t->host = s->inputs.host ? (char *)s->inputs.host + s->in[i].offset_bytes : NULL;
     }
-    OCH_TRY(take(s, at, OCH_MEM_DEVICE, &s->inputs, err));
+    s->in_tokens = n_tokens;
+    s->in_outputs = n_outputs;
+    return at;
+}
+
+/* One buffer for all inputs of the largest step. */
+static och_status create_inputs(och_session *s, och_err *err) {
+    const och_session_options *o = &s->options;
+    for (int g = 0; g < 2; g++) {
+        uint64_t bytes;
+        if (s->groups[g].used && !och_u64_mul((uint64_t)o->max_sequences * 4, s->groups[g].table_len, &bytes))
+            return och_err_set(err, OCH_RANGE, "session: the size of the block tables overflows");
+    }
+    for (int i = 0; i < OCH_IN_COUNT_; i++) s->in[i].ref = OCH_PLAN_NONE;
+    uint64_t n_bytes = och_session_place_inputs(s, o->max_step_tokens, o->max_logits);
+    OCH_TRY(take(s, n_bytes, OCH_MEM_DEVICE, &s->inputs, err));
     if (s->inputs.host || s->model->measured) return OCH_OK;
-    return take(s, at, OCH_MEM_PINNED, &s->staging, err);
+    return take(s, n_bytes, OCH_MEM_PINNED, &s->staging, err);
 }
 
 static och_plan_ref bind_input(och_session *s, int which, och_plan_rows rows, och_dtype dtype, int64_t cols, const char *name) {
-    if (!s->in[which].capacity_bytes) return OCH_PLAN_NONE;
+    if (!s->in[which].size_bytes) return OCH_PLAN_NONE;
     och_tensor t = {.dtype = dtype, .cols = cols, .row_bytes = (uint64_t)cols * 4};
-    t.addr = och_dev_addr_add(s->inputs.addr, s->in[which].offset_bytes);
-    t.host = s->inputs.host ? (char *)s->inputs.host + s->in[which].offset_bytes : NULL;
-    return och_plan_add_bound(&s->plan, OCH_PLAN_INPUT, rows, &t, "%s", name);
+    return s->in[which].ref = och_plan_add_bound(&s->plan, OCH_PLAN_INPUT, rows, &t, "%s", name);
 }
 
 /* A layer's K or V: rows are blocks. */
@@ -152,6 +170,7 @@ static och_status build_plan(och_session *s, och_err *err) {
     b->logits = och_plan_add_bound(&s->plan, OCH_PLAN_OUTPUT, OCH_ROWS_OUTPUTS, &logits, "logits");
     m->arch->build(b);
     och_free(b);
+    (void)och_session_place_inputs(s, s->options.max_step_tokens, s->options.max_logits);
     if (!s->options.no_passes) och_passes_run(&s->plan, m->device, m->only);
     OCH_TRY(och_plan_select(&s->plan, m->device, m->only, err));
     int64_t buckets[] = {1, 8, 64, s->options.max_step_tokens};
@@ -179,6 +198,13 @@ static och_status create_logits(och_session *s, och_err *err) {
         return och_err_set(err, OCH_RANGE, "session: the size of the logits overflows");
     OCH_TRY(take(s, bytes, OCH_MEM_DEVICE, &s->logits, err));
     if (s->logits.host || s->model->measured) return OCH_OK;
+    /* Pinned memory is no less than what all of the machine has to share: much of it, or none to be had, is ordinary memory. */
+    och_err ignored;
+    och_err_clear(&ignored);
+    if (bytes <= MAX_PINNED_LOGITS && take(s, bytes, OCH_MEM_PINNED, &s->logits_pinned, &ignored) == OCH_OK) {
+        s->logits_host = s->logits_pinned.host;
+        return OCH_OK;
+    }
     s->logits_host = och_malloc_aligned(bytes, 64);
     return s->logits_host ? OCH_OK : och_err_nomem(err, bytes, "logits");
 }
@@ -217,6 +243,7 @@ och_status och_session_create(och_model *m, const och_session_options *options, 
     OCH_TRY_GOTO(create_logits(s, err));
     OCH_TRY_GOTO(build_plan(s, err));
     OCH_TRY_GOTO(create_memory(s, err));
+    OCH_TRY_GOTO(och_graphs_init(s, s->options.graphs, err));
     och_trace_end(traced, "load", "session");
     traced = och_trace_begin();
     OCH_TRY_GOTO(och_selftest_kernels(s, err));
@@ -243,6 +270,7 @@ void och_session_destroy(och_session *s) {
     och_free(s->sequences);
     och_free(s->copies);
     och_free(s->span_of);
+    och_graphs_deinit(s);
     och_plan_deinit(&s->plan);
     for (int g = 0; g < 2; g++) {
         och_kv_pool_destroy(s->groups[g].pool);
@@ -253,7 +281,8 @@ void och_session_destroy(och_session *s) {
     och_buf_free(&s->logits);
     och_buf_free(&s->inputs);
     och_buf_free(&s->staging);
-    och_free_aligned(s->logits_host);
+    if (!s->logits_pinned.device) och_free_aligned(s->logits_host);
+    och_buf_free(&s->logits_pinned);
     if (s->queue) s->model->device->vtable->queue_destroy(s->queue);
     och_free(s);
 }

@@ -2,6 +2,7 @@
 #ifndef OCH_ENGINE_SESSION_H
 #define OCH_ENGINE_SESSION_H
 
+#include "engine/graph.h"
 #include "kv/blocks.h"
 #include "model/model.h"
 #include "model/rope.h"
@@ -12,9 +13,10 @@
 typedef struct och_session_options {
     int max_sequences, max_context, max_step_tokens, max_logits; /* 0: see ochre_session_options */
     uint64_t kv_tokens;
-    och_dtype kv_dtype; /* F32, F16, BF16; NONE: by the providers */
+    och_dtype kv_dtype; /* F32, F16, BF16, F8_E4M3; NONE: by the providers */
     bool batch_invariant;
     bool no_passes; /* leave the plan as the architecture built it */
+    och_graphs_wish graphs;
 } och_session_options;
 
 /* State of one kind: full layers (PAGED) or sliding ones (RING). */
@@ -28,9 +30,11 @@ typedef struct och_state_group {
     uint64_t block_bytes; /* of K, and of V, of one layer */
 } och_state_group;
 
-/* An input of the plan: where the host writes it and where the device reads it. */
+/* An input of the plan: where the host writes it and where the device reads it. It lies where a step of so many rows needs it
+ * (och_session_place_inputs), so that one copy brings all of a step's inputs. */
 typedef struct och_step_input {
-    uint64_t offset_bytes, capacity_bytes;
+    uint64_t offset_bytes, size_bytes;
+    och_plan_ref ref; /* OCH_PLAN_NONE: the plan has no such input */
 } och_step_input;
 
 enum { OCH_IN_TOKENS, OCH_IN_POSITIONS, OCH_IN_SEQS, OCH_IN_OUT_ROWS, OCH_IN_SLOTS, OCH_IN_TABLES = OCH_IN_SLOTS + 2,
@@ -42,8 +46,12 @@ typedef struct och_session {
     och_queue *queue;
     och_plan plan;
     och_buf arena, scratch, logits, inputs, staging; /* staging is empty on unified devices */
-    void *logits_host; /* owned copy where the device is not unified */
+    void *logits_host; /* a copy where the device is not unified: in logits_pinned, or owned */
+    och_buf logits_pinned; /* what logits_host then is: copies to it can be recorded */
     och_step_input in[OCH_IN_COUNT_];
+    int64_t in_tokens, in_outputs; /* what inputs are placed for */
+    och_graphs graphs;
+    och_step_stats stats;
     och_state_group groups[2];
     uint32_t n_groups;
     och_rope rope[2];
@@ -71,6 +79,10 @@ och_status och_session_sequence_fork(och_session *s, int32_t source, int32_t *ou
 och_status och_session_sequence_release(och_session *s, int32_t sequence, och_err *err) OCH_WARN_UNUSED;
 och_status och_session_sequence_truncate(och_session *s, int32_t sequence, int32_t n_tokens, och_err *err) OCH_WARN_UNUSED;
 och_status och_session_sequence_length(const och_session *s, int32_t sequence, int32_t *out_n, och_err *err) OCH_WARN_UNUSED;
+
+/* Places the inputs for steps of so many tokens and rows of logits, and returns the bytes that they take together. The plan's
+ * input buffers are there from then on. */
+uint64_t och_session_place_inputs(och_session *s, int64_t n_tokens, int64_t n_outputs);
 
 /* See ochre_step. */
 och_status och_session_step(och_session *s, const och_span *spans, size_t n_spans, och_err *err) OCH_WARN_UNUSED;

@@ -1,8 +1,11 @@
 /* One step: checks, state, inputs, the plan's records, logits. */
+#include "base/log.h"
 #include "base/size.h"
+#include "base/thread.h"
 #include "dev/trace.h"
 #include "engine/finite.h"
 #include "engine/session.h"
+#include "op/registry.h"
 
 #include <string.h>
 
@@ -10,6 +13,15 @@ typedef struct step {
     int64_t n_tokens, n_outputs;
     uint32_t n_copies;
 } step;
+
+/* What is given to the device for a step: as many rows as the step has, or as its bucket has. */
+typedef struct work {
+    och_session *s;
+    const och_plan_layout *layout;
+    och_op_ctx ctx;
+    och_plan_extent extent;
+    uint64_t input_bytes, logits_bytes;
+} work;
 
 static och_status check_spans(och_session *s, const och_span *spans, size_t n_spans, step *st, och_err *err) {
     const och_session_options *o = &s->options;
@@ -80,12 +92,6 @@ static void *input(och_session *s, int which) {
     return (char *)base + s->in[which].offset_bytes;
 }
 
-static och_status upload(och_session *s, int which, uint64_t n_bytes, och_err *err) {
-    if (!s->staging.host || !n_bytes) return OCH_OK;
-    return s->model->device->vtable->copy_to_device(s->queue, och_dev_addr_add(s->inputs.addr, s->in[which].offset_bytes),
-                                                    input(s, which), n_bytes, err);
-}
-
 static void write_tables(och_session *s, const och_span *spans, size_t n_spans) {
     for (int g = 0; g < 2; g++) {
         const och_state_group *sg = &s->groups[g];
@@ -125,72 +131,133 @@ static void write_tokens(och_session *s, const och_span *spans, size_t n_spans) 
     }
 }
 
-static och_status upload_all(och_session *s, const step *st, och_err *err) {
-    uint64_t n = (uint64_t)st->n_tokens;
-    OCH_TRY(upload(s, OCH_IN_TOKENS, n * 4, err));
-    OCH_TRY(upload(s, OCH_IN_POSITIONS, n * 4, err));
-    OCH_TRY(upload(s, OCH_IN_SEQS, n * 4, err));
-    OCH_TRY(upload(s, OCH_IN_OUT_ROWS, (uint64_t)st->n_outputs * 4, err));
-    for (int g = 0; g < 2; g++) {
-        if (!s->groups[g].used) continue;
-        OCH_TRY(upload(s, OCH_IN_SLOTS + g, n * 4, err));
-        OCH_TRY(upload(s, OCH_IN_TABLES + g, s->in[OCH_IN_TABLES + g].capacity_bytes, err));
-        OCH_TRY(upload(s, OCH_IN_ROPE + g, n * (uint64_t)s->rope[g].dim * 4, err));
+/* Rows that a bucket has and the step has not: tokens of no sequence. */
+static void write_padding(och_session *s, const step *st) {
+    int32_t *tokens = input(s, OCH_IN_TOKENS), *positions = input(s, OCH_IN_POSITIONS), *seqs = input(s, OCH_IN_SEQS),
+            *out_rows = input(s, OCH_IN_OUT_ROWS);
+    for (int64_t at = st->n_tokens; at < s->in_tokens; at++) {
+        tokens[at] = positions[at] = 0;
+        seqs[at] = -1;
+        for (int g = 0; g < 2; g++) {
+            if (!s->groups[g].used) continue;
+            ((int32_t *)input(s, OCH_IN_SLOTS + g))[at] = -1;
+            memset((float *)input(s, OCH_IN_ROPE + g) + at * s->rope[g].dim, 0, (size_t)s->rope[g].dim * sizeof(float));
+        }
     }
-    return OCH_OK;
+    for (int64_t at = st->n_outputs; at < s->in_outputs; at++) out_rows[at] = (int32_t)at;
 }
 
 /* The smallest layout that holds the step, and what its records are run with. */
-static och_status prepare(och_session *s, const step *st, const och_plan_layout **out_layout, och_op_ctx *out_ctx,
-                          och_plan_extent *out_extent, och_err *err) {
-    const och_plan_layout *layout = NULL;
-    for (int i = 0; i < s->plan.n_layouts && !layout; i++)
-        if (s->plan.layouts[i].max_tokens >= st->n_tokens && s->plan.layouts[i].max_outputs >= st->n_outputs) layout = &s->plan.layouts[i];
-    if (!layout) return och_err_set(err, OCH_INTERNAL, "step: no layout for %lld tokens", (long long)st->n_tokens);
+static och_status prepare(och_session *s, work *w, och_err *err) {
+    for (int i = 0; i < s->plan.n_layouts && !w->layout; i++)
+        if (s->plan.layouts[i].max_tokens >= w->extent.tokens && s->plan.layouts[i].max_outputs >= w->extent.outputs)
+            w->layout = &s->plan.layouts[i];
+    if (!w->layout) return och_err_set(err, OCH_INTERNAL, "step: no layout for %lld tokens", (long long)w->extent.tokens);
     const char *only = s->model->only;
-    *out_layout = layout;
-    *out_ctx = (och_op_ctx){.queue = s->queue, .scratch = s->scratch.host, .scratch_addr = s->scratch.addr,
-                            .scratch_bytes = s->scratch.size_bytes, .batch_invariant = s->options.batch_invariant,
-                            .reference_asked = only && !strcmp(only, "reference")};
-    *out_extent = (och_plan_extent){st->n_tokens, st->n_outputs, s->options.max_sequences};
+    w->ctx = (och_op_ctx){.queue = s->queue, .scratch = s->scratch.host, .scratch_addr = s->scratch.addr,
+                          .scratch_bytes = s->scratch.size_bytes, .batch_invariant = s->options.batch_invariant,
+                          .reference_asked = only && !strcmp(only, "reference"), .n_launches = &s->stats.launches};
     return OCH_OK;
 }
 
-static och_status execute(och_session *s, const och_op_ctx *ctx, const och_plan_layout *layout, const och_plan_extent *extent,
-                          och_err *err) {
+/* From the inputs that the host has written to the logits: what a graph records. */
+static och_status give(void *user, och_err *err) {
+    const work *w = user;
+    och_session *s = w->s;
+    const och_device_vtable *v = s->model->device->vtable;
+    if (s->staging.host) OCH_TRY(v->copy_to_device(s->queue, s->inputs.addr, s->staging.host, w->input_bytes, err));
     for (int i = 0; i < s->plan.n_ops; i++) {
         och_op_call call;
-        och_plan_call(&s->plan, layout, i, *extent, s->arena.addr, s->arena.host, &call);
-        och_status status = och_op_run(ctx, s->plan.ops[i].provider, &call, err);
+        och_plan_call(&s->plan, w->layout, i, w->extent, s->arena.addr, s->arena.host, &call);
+        och_status status = och_op_run(&w->ctx, s->plan.ops[i].provider, &call, err);
         if (status != OCH_OK) {
             och_err_prefix(err, "step, record %d, layer %d", i, s->plan.ops[i].layer);
             return status;
         }
     }
+    if (!s->logits_pinned.host || !w->extent.outputs) return OCH_OK;
+    return v->copy_to_host(s->queue, s->logits_host, s->logits.addr, w->logits_bytes, err);
+}
+
+/* Replays count the calls that they stand for. */
+static och_status replay(och_session *s, const work *w, och_bucket *b, bool counted, och_err *err) {
+    OCH_TRY(s->model->device->vtable->graph_replay(s->queue, b->graph, err));
+    s->stats.replays++;
+    s->stats.graph_launches += b->n_launches;
+    if (counted || !och_op_stats_counting()) return OCH_OK;
+    for (int i = 0; i < s->plan.n_ops; i++) {
+        och_op_call call;
+        och_plan_call(&s->plan, w->layout, i, w->extent, s->arena.addr, s->arena.host, &call);
+        och_op_stats_count(&w->ctx, s->plan.ops[i].provider, &call, 0.0);
+    }
     return OCH_OK;
 }
 
-static och_status run(och_session *s, const och_span *spans, size_t n_spans, step *st, och_err *err) {
+static och_status give_or_replay(och_session *s, work *w, och_bucket *b, och_err *err) {
+    /* to time each op is to wait for each */
+    if (!b || !s->graphs.used || och_op_stats_timing()) return give(w, err);
+    if (b->state == OCH_BUCKET_CAPTURED) return replay(s, w, b, false, err);
+    if (b->state == OCH_BUCKET_WARM) {
+        och_err why;
+        och_err_clear(&why);
+        if (och_graphs_capture(s, b, give, w, &why) == OCH_OK) return replay(s, w, b, true, err);
+        och_log(OCH_LOG_WARN, "%s%s", why.message, b->state == OCH_BUCKET_REFUSED ? "; its steps are not recorded from here on" : "");
+    }
+    OCH_TRY(give(w, err));
+    if (b->state == OCH_BUCKET_COLD) b->state = OCH_BUCKET_WARM;
+    return OCH_OK;
+}
+
+/* What is there when the step's work is done, and how long the host did nothing but wait for it. */
+static och_status finish(och_session *s, const work *w, double *out_waited, och_err *err) {
     const och_device_vtable *v = s->model->device->vtable;
+    double begin = och_now_seconds();
+    if (s->logits_host && !s->logits_pinned.host && w->extent.outputs)
+        OCH_TRY(v->copy_to_host(s->queue, s->logits_host, s->logits.addr, w->logits_bytes, err));
+    OCH_TRY(v->synchronise(s->queue, err));
+    *out_waited = och_now_seconds() - begin;
+    return OCH_OK;
+}
+
+/* A step that a graph may be: one token of each sequence, and its logits. */
+static bool decodes(const och_span *spans, size_t n_spans) {
+    for (size_t i = 0; i < n_spans; i++)
+        if (spans[i].n_tokens != 1 || !spans[i].logits) return false;
+    return true;
+}
+
+static och_status run(och_session *s, const och_span *spans, size_t n_spans, step *st, double *out_waited, och_err *err) {
     och_status reserved = reserve(s, spans, n_spans, st, err);
     OCH_TRY(copy_blocks(s, st, err));
     OCH_TRY(reserved);
     s->n_out_rows = 0;
+    och_bucket *b = decodes(spans, n_spans) ? och_graphs_bucket(s, st->n_tokens) : NULL;
+    s->stats.decode_steps += b != NULL;
+    bool padded = b && s->graphs.used;
+    work w = {.s = s, .extent = {padded ? b->rows : st->n_tokens, padded ? b->rows : st->n_outputs, s->options.max_sequences}};
+    w.input_bytes = och_session_place_inputs(s, w.extent.tokens, w.extent.outputs);
+    w.logits_bytes = (uint64_t)w.extent.outputs * (uint64_t)s->model->config.n_vocab * 4;
     write_tables(s, spans, n_spans);
     write_tokens(s, spans, n_spans);
-    OCH_TRY(upload_all(s, st, err));
-    const och_plan_layout *layout = NULL;
-    och_op_ctx ctx;
-    och_plan_extent extent;
-    OCH_TRY(prepare(s, st, &layout, &ctx, &extent, err));
-    OCH_TRY(execute(s, &ctx, layout, &extent, err));
-    if (s->logits_host && st->n_outputs)
-        OCH_TRY(v->copy_to_host(s->queue, s->logits_host, s->logits.addr, (uint64_t)st->n_outputs * (uint64_t)s->model->config.n_vocab * 4, err));
-    OCH_TRY(v->synchronise(s->queue, err));
-    OCH_TRY(och_step_check_finite(s, &ctx, layout, &extent, err));
+    write_padding(s, st);
+    OCH_TRY(prepare(s, &w, err));
+    OCH_TRY(give_or_replay(s, &w, b, err));
+    OCH_TRY(finish(s, &w, out_waited, err));
+    OCH_TRY(och_step_check_finite(s, &w.ctx, w.layout, &w.extent, st->n_outputs, err));
     for (size_t i = 0; i < n_spans; i++) OCH_TRY(och_kv_seq_commit(s->sequences[spans[i].sequence], (uint32_t)spans[i].n_tokens, err));
     s->n_out_rows = st->n_outputs;
     return OCH_OK;
+}
+
+static void count(och_session *s, const och_step_stats *before, double seconds, double waited) {
+    och_step_stats *n = &s->stats, d;
+    n->steps++;
+    n->seconds += seconds;
+    n->host_seconds += seconds - waited;
+    d = (och_step_stats){1, n->decode_steps - before->decode_steps, n->captures - before->captures, n->replays - before->replays,
+                         n->refusals - before->refusals, n->launches - before->launches, n->graph_launches - before->graph_launches,
+                         seconds - waited, seconds};
+    och_step_stats_add(&d);
 }
 
 och_status och_session_step(och_session *s, const och_span *spans, size_t n_spans, och_err *err) {
@@ -199,7 +266,10 @@ och_status och_session_step(och_session *s, const och_span *spans, size_t n_span
     if (!n_spans) return och_err_set(err, OCH_INVALID, "step: expected at least one span, found none");
     if (s->model->measured) return och_err_set(err, OCH_INVALID, "step: expected a loaded model, found one opened to be measured");
     OCH_TRY(check_spans(s, spans, n_spans, &st, err));
-    och_status status = run(s, spans, n_spans, &st, err);
+    och_step_stats before = s->stats;
+    double begin = och_now_seconds(), waited = 0.0;
+    och_status status = run(s, spans, n_spans, &st, &waited, err);
+    count(s, &before, och_now_seconds() - begin, waited);
     och_trace_end(traced, "step", "step of %lld tokens", (long long)st.n_tokens);
     if (status == OCH_OK) return OCH_OK;
     /* Blocks that were reserved go back, so that other sequences can have them. Cutting to the present length drops no

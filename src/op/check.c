@@ -126,8 +126,8 @@ och_status och_op_expect_kv(const och_op_call *call, const och_attr_kv *kv, och_
 
 och_status och_op_expect_cache(const och_op_call *call, och_operand o, const och_attr_kv *kv, och_err *err) {
     const och_tensor *t = tensor_of(call, o);
-    if (t->dtype != OCH_DTYPE_F32 && t->dtype != OCH_DTYPE_F16 && t->dtype != OCH_DTYPE_BF16)
-        return och_op_fail(call, o, OCH_INVALID, err, "expected F32, F16 or BF16, found %s", och_dtype_name(t->dtype));
+    if (t->dtype != OCH_DTYPE_F32 && t->dtype != OCH_DTYPE_F16 && t->dtype != OCH_DTYPE_BF16 && t->dtype != OCH_DTYPE_F8_E4M3)
+        return och_op_fail(call, o, OCH_INVALID, err, "expected F32, F16, BF16 or F8_E4M3, found %s", och_dtype_name(t->dtype));
     return och_op_expect(call, o, t->dtype, -1, (int64_t)kv->n_kv_heads * kv->head_dim * kv->block_tokens, err);
 }
 

@@ -47,7 +47,7 @@ och_status och_op_expect(const och_op_call *call, och_operand o, och_dtype dtype
 /* A weight: any dtype that has a format row, whole blocks a row, at least one row. */
 och_status och_op_expect_weight(const och_op_call *call, och_operand o, int64_t rows, int64_t cols,
                                 och_err *err) OCH_WARN_UNUSED;
-/* A cache: F32, F16 or BF16, [n_blocks, n_kv_heads * block_tokens * head_dim]. */
+/* A cache: F32, F16, BF16 or F8_E4M3, [n_blocks, n_kv_heads * block_tokens * head_dim]. */
 och_status och_op_expect_cache(const och_op_call *call, och_operand o, const och_attr_kv *kv,
                                och_err *err) OCH_WARN_UNUSED;
 och_status och_op_expect_kv(const och_op_call *call, const och_attr_kv *kv, och_err *err) OCH_WARN_UNUSED;

@@ -2,6 +2,7 @@
 #include "op/def.h"
 
 #include "base/half.h"
+#include "quant/fp8.h"
 
 static och_status check(const och_op_call *c, och_err *err) {
     const och_attr_kv *kv = &c->attr.kv_write;
@@ -43,6 +44,7 @@ och_status och_op_check_slots(const och_op_call *c, och_operand slots, const och
 
 static inline void store(const och_tensor *cache, uint64_t i, float x) {
     if (cache->dtype == OCH_DTYPE_F32) ((float *)cache->host)[i] = x;
+    else if (cache->dtype == OCH_DTYPE_F8_E4M3) ((uint8_t *)cache->host)[i] = och_f32_to_e4m3(x);
     else ((uint16_t *)cache->host)[i] = cache->dtype == OCH_DTYPE_F16 ? och_f32_to_f16(x) : och_f32_to_bf16(x);
 }
 

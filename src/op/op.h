@@ -104,7 +104,7 @@ typedef struct och_attr_rope {
 } och_attr_rope;
 
 /* Paged state of one layer. kcache and vcache: [n_blocks] blocks of n_kv_heads * block_tokens * head_dim elements in the
- * cache's dtype (F32, F16, BF16), as a tensor of n_blocks rows and that many columns. k, v f32[n, n_kv_heads * head_dim].
+ * cache's dtype (F32, F16, BF16, F8_E4M3: quant/fp8.h), as a tensor of n_blocks rows and that many columns. k, v f32[n, n_kv_heads * head_dim].
  * In a block, K is [n_kv_heads][head_dim][block_tokens] (a row is one dimension of
  * block_tokens tokens, so that scores are computed for many tokens at once) and V is [n_kv_heads][block_tokens][head_dim].
  * slots i32[n,1]: block id * block_tokens + offset of the token; negative: not stored. */
@@ -163,6 +163,7 @@ typedef struct och_op_ctx {
     uint64_t scratch_bytes; /* at least what the provider asked for */
     bool batch_invariant;   /* one variant whatever the number of rows */
     bool reference_asked;   /* the reference was asked for by name: its calls are no fall back */
+    uint64_t *n_launches;   /* counts kernels that are launched; NULL: nobody does */
 } och_op_ctx;
 
 typedef struct och_op_provider {

@@ -3,6 +3,7 @@
 
 #include "base/half.h"
 #include "dev/cpu/cpu.h"
+#include "quant/fp8.h"
 
 #include <string.h>
 
@@ -28,6 +29,8 @@ void och_op_ref_run(const och_op_ctx *ctx, och_pool_fn fn, void *arg) {
 void och_op_cache_load(const och_tensor *cache, uint64_t i, float *dst, int64_t n) {
     if (cache->dtype == OCH_DTYPE_F32) {
         memcpy(dst, (const float *)cache->host + i, (size_t)n * sizeof *dst);
+    } else if (cache->dtype == OCH_DTYPE_F8_E4M3) {
+        for (int64_t j = 0; j < n; j++) dst[j] = och_e4m3_to_f32(((const uint8_t *)cache->host)[i + (uint64_t)j]);
     } else {
         const uint16_t *src = (const uint16_t *)cache->host + i;
         if (cache->dtype == OCH_DTYPE_F16)

@@ -35,5 +35,6 @@ bool och_op_has_weight(och_op_id op);
 /* Counts a call as och_op_run does (stats.c). */
 void och_op_stats_count(const och_op_ctx *ctx, const och_op_provider *provider, const och_op_call *call, double seconds);
 bool och_op_stats_timing(void);
+bool och_op_stats_counting(void);
 
 #endif

@@ -83,6 +83,8 @@ void och_op_stats_count(const och_op_ctx *ctx, const och_op_provider *p, const o
 
 bool och_op_stats_timing(void) { return atomic_load_explicit(&timing_on, memory_order_relaxed); }
 
+bool och_op_stats_counting(void) { return atomic_load_explicit(&enabled, memory_order_relaxed); }
+
 void och_op_stats_enable(bool timing) {
     atomic_store(&timing_on, timing);
     atomic_store(&enabled, true);

@@ -4,6 +4,7 @@
 SIMD_INLINE vf kv_load(const och_dtype dtype, const void *p, int64_t i) {
     if (dtype == OCH_DTYPE_F32) return vf_load((const float *)p + i);
     if (dtype == OCH_DTYPE_F16) return vf_load_f16((const uint16_t *)p + i);
+    if (dtype == OCH_DTYPE_F8_E4M3) return vf_load_e4m3((const uint8_t *)p + i);
     return vf_load_bf16((const uint16_t *)p + i);
 }
 
@@ -90,11 +91,13 @@ SIMD_INLINE void attn_values(const och_cpu_attn_chunk *c, const och_dtype dtype,
 ATTN_BY_TYPE(F32)
 ATTN_BY_TYPE(F16)
 ATTN_BY_TYPE(BF16)
+ATTN_BY_TYPE(F8_E4M3)
 
 static void attn_chunk(const och_cpu_attn_chunk *c, och_cpu_attn_part *parts) {
     float s[OCH_CPU_ATTN_UNITS][OCH_CPU_ATTN_CHUNK] __attribute__((aligned(64)));
     if (c->k_dtype == OCH_DTYPE_F16) attn_scores_F16(c, s);
     else if (c->k_dtype == OCH_DTYPE_BF16) attn_scores_BF16(c, s);
+    else if (c->k_dtype == OCH_DTYPE_F8_E4M3) attn_scores_F8_E4M3(c, s);
     else attn_scores_F32(c, s);
     const int first = c->first / 16, last = (c->n_positions + 15) / 16;
     const vf minus_inf = vf_set1(-__builtin_inff());
@@ -119,6 +122,7 @@ static void attn_chunk(const och_cpu_attn_chunk *c, och_cpu_attn_part *parts) {
     }
     if (c->v_dtype == OCH_DTYPE_F16) attn_values_F16(c, s, parts);
     else if (c->v_dtype == OCH_DTYPE_BF16) attn_values_BF16(c, s, parts);
+    else if (c->v_dtype == OCH_DTYPE_F8_E4M3) attn_values_F8_E4M3(c, s, parts);
     else attn_values_F32(c, s, parts);
 }
 

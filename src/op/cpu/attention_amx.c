@@ -100,6 +100,7 @@ SIMD_INLINE void put_pairs(vf even, vf odd, uint16_t *high, uint16_t *low) {
 }
 
 SIMD_INLINE vf load(och_dtype dtype, const void *p, int64_t i) {
+    if (dtype == OCH_DTYPE_F8_E4M3) return vf_load_e4m3((const uint8_t *)p + i);
     return dtype == OCH_DTYPE_F16 ? vf_load_f16((const uint16_t *)p + i) : vf_load_bf16((const uint16_t *)p + i);
 }
 

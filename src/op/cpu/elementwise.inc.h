@@ -64,6 +64,10 @@ static void store(const float *x, void *y, och_dtype dtype, int64_t n) {
         memcpy(y, x, (size_t)n * sizeof *x);
         return;
     }
+    if (dtype == OCH_DTYPE_F8_E4M3) {
+        for (int64_t k = 0; k < n; k++) ((uint8_t *)y)[k] = och_f32_to_e4m3(x[k]);
+        return;
+    }
     uint16_t *out = y;
     int64_t i = 0;
     if (dtype == OCH_DTYPE_F16) {
@@ -78,6 +82,11 @@ static void store_k(const float *const *rows, int n_rows, void *k, int64_t strid
     if (dtype == OCH_DTYPE_F32) {
         for (int r = 0; r < n_rows; r++)
             for (int64_t d = 0; d < head_dim; d++) ((float *)k)[d * stride + r] = rows[r][d];
+        return;
+    }
+    if (dtype == OCH_DTYPE_F8_E4M3) {
+        for (int64_t d = 0; d < head_dim; d++)
+            for (int r = 0; r < n_rows; r++) ((uint8_t *)k)[d * stride + r] = och_f32_to_e4m3(rows[r][d]);
         return;
     }
     for (int64_t d0 = 0; d0 < head_dim; d0 += 64) {

@@ -4,6 +4,7 @@
 #include "op/cpu/weights.inc.h"
 
 #include "base/half.h"
+#include "quant/fp8.h"
 
 #include <math.h>
 

@@ -71,6 +71,23 @@ SIMD_INLINE vf vf_load_f16(const void *p) {
 SIMD_INLINE vf vf_load_bf16(const void *p) {
     EACH(vf, vreinterpretq_f32_u32(vshll_n_u16(vld1_u16((const uint16_t *)p + 4 * i), 16)));
 }
+/* As halves with an exponent 8 too small, which a product puts right; all ones becomes a NaN of halves. */
+SIMD_INLINE float16x8_t simd_e4m3(uint8x8_t x) {
+    const uint16x8_t b = vmovl_u8(x), ones = vdupq_n_u16(0x3F80), mag = vandq_u16(vshlq_n_u16(b, 7), ones);
+    const uint16x8_t sign = vandq_u16(vshlq_n_u16(b, 8), vdupq_n_u16(0x8000));
+    const uint16x8_t odd = vandq_u16(vceqq_u16(mag, ones), vdupq_n_u16(0x7C00));
+    return vreinterpretq_f16_u16(vorrq_u16(vorrq_u16(mag, sign), odd));
+}
+SIMD_INLINE vf vf_load_e4m3(const void *p) {
+    const uint8x16_t b = vld1q_u8((const uint8_t *)p);
+    const float16x8_t lo = simd_e4m3(vget_low_u8(b)), hi = simd_e4m3(vget_high_u8(b));
+    vf r;
+    r.val[0] = vmulq_n_f32(vcvt_f32_f16(vget_low_f16(lo)), 256.0f);
+    r.val[1] = vmulq_n_f32(vcvt_f32_f16(vget_high_f16(lo)), 256.0f);
+    r.val[2] = vmulq_n_f32(vcvt_f32_f16(vget_low_f16(hi)), 256.0f);
+    r.val[3] = vmulq_n_f32(vcvt_f32_f16(vget_high_f16(hi)), 256.0f);
+    return r;
+}
 SIMD_INLINE void vf_store_f16(void *p, vf x) {
 #pragma GCC unroll 4
     for (int i = 0; i < 4; i++) vst1_u16((uint16_t *)p + 4 * i, vreinterpret_u16_f16(vcvt_f16_f32(x.val[i])));

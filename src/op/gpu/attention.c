@@ -1,6 +1,6 @@
 /* Attention over paged state (kernels/attention.ok). Few tokens, or `batch_invariant`: each token's positions are cut into
  * splits of CHUNK, whose results are merged; the number of splits follows from the table's capacity and the window, never from
- * what a step holds. Many tokens: tiles of them on matrix instructions, where the cache holds halves anyway.
+ * what a step holds. Many tokens: tiles of them on matrix instructions, where the cache holds halves or less anyway.
  *
  * Splits' results of a token with a long table are megabytes: a step's tokens go through them in slices of as many as fit into
  * PART_BYTES, one slice's results after another's in the same scratch. */
@@ -29,9 +29,10 @@ static int64_t splits_of(const och_op_call *c) {
 
 static och_status part_kernel(const och_device *d, const och_op_call *c, const och_gpu_kernel **out_k, och_err *err) {
     const och_attr_attention *a = &c->attr.attention;
-    return och_gpu_kernel_get(d, "attention_part", out_k, err, "T=%s,HD=%d,GG=%d,BT=%d,CHUNK=%d",
-                              och_gpu_type(c->in[OCH_ATTENTION_K].dtype), a->kv.head_dim, heads_together(a), a->kv.block_tokens,
-                              CHUNK);
+    char cache[OCH_GPU_CACHE_SPEC_BYTES];
+    och_gpu_cache_spec(d, c->in[OCH_ATTENTION_K].dtype, cache);
+    return och_gpu_kernel_get(d, "attention_part", out_k, err, "%s,HD=%d,GG=%d,BT=%d,CHUNK=%d", cache, a->kv.head_dim,
+                              heads_together(a), a->kv.block_tokens, CHUNK);
 }
 
 static och_status merge_kernel(const och_device *d, const och_op_call *c, const och_gpu_kernel **out_k, och_err *err) {
@@ -44,16 +45,17 @@ static och_status merge_kernel(const och_device *d, const och_op_call *c, const 
 static bool tiles_fit(const och_op_call *c) {
     const och_attr_attention *a = &c->attr.attention;
     och_dtype t = c->in[OCH_ATTENTION_K].dtype;
-    return (t == OCH_DTYPE_F16 || t == OCH_DTYPE_BF16) && a->kv.head_dim % 16 == 0 && a->kv.head_dim <= 256 &&
+    return t != OCH_DTYPE_F32 && a->kv.head_dim % 16 == 0 && a->kv.head_dim <= 256 &&
            a->kv.block_tokens % 16 == 0;
 }
 
 /* Waves and positions a step such that the tiles fit into 64 KiB of LDS. */
 static och_status tiles_kernel(const och_device *d, const och_op_call *c, const och_gpu_kernel **out_k, och_err *err) {
     const och_attr_attention *a = &c->attr.attention;
-    return och_gpu_kernel_get(d, "attention_tiles", out_k, err, "T=%s,HD=%d,BT=%d,KT=%d,WAVES=%d",
-                              och_gpu_type(c->in[OCH_ATTENTION_K].dtype), a->kv.head_dim, a->kv.block_tokens,
-                              a->kv.block_tokens % 32 ? 16 : 32, a->kv.head_dim > 128 ? 2 : 4);
+    char cache[OCH_GPU_CACHE_SPEC_BYTES];
+    och_gpu_cache_spec(d, c->in[OCH_ATTENTION_K].dtype, cache);
+    return och_gpu_kernel_get(d, "attention_tiles", out_k, err, "%s,HD=%d,BT=%d,KT=%d,WAVES=%d", cache, a->kv.head_dim,
+                              a->kv.block_tokens, a->kv.block_tokens % 32 ? 16 : 32, a->kv.head_dim > 128 ? 2 : 4);
 }
 
 och_status och_gpu_attention_supports(const och_device *d, const och_op_call *c, och_err *err) {

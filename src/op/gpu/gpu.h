@@ -44,6 +44,9 @@ int och_gpu_width(int64_t cols, const och_tensor *const *tensors, int n);
 
 /* The language's name of a storage type or format: "f32", "Q4_K"; NULL for a dtype that has none. */
 const char *och_gpu_type(och_dtype t);
+/* The parameters of kernels that read or write a cache of that type: "T=f16"; for F8_E4M3 with the target's own encoding. */
+#define OCH_GPU_CACHE_SPEC_BYTES 24
+void och_gpu_cache_spec(const och_device *d, och_dtype t, char out_spec[OCH_GPU_CACHE_SPEC_BYTES]);
 
 /* rms_norm of groups of that many columns, for the files that norm before a product. width: as och_gpu_width; sums do not
  * depend on it. */

@@ -42,6 +42,7 @@ och_status och_gpu_launch(const och_op_ctx *ctx, const och_gpu_kernel *k, const 
     och_launch l = {.grid = {p.grid[0], p.grid[1], p.grid[2]}, .group = {p.group[0], p.group[1], p.group[2]},
                     .lds_bytes = p.lds_bytes, .args = p.args, .args_bytes = p.n_bytes};
     och_trace_launched(k->function->name);
+    if (ctx->n_launches) ++*ctx->n_launches;
     return ctx->queue->device->vtable->launch(ctx->queue, k->function, &l, err);
 }
 

@@ -21,7 +21,9 @@ och_status och_gpu_rope_run(const och_op_ctx *ctx, const och_op_call *c, och_err
 
 static och_status kv_kernel(const och_device *d, och_dtype t, const och_attr_kv *a, const och_gpu_kernel **out_k,
                             och_err *err) {
-    return och_gpu_kernel_get(d, "kv_write", out_k, err, "T=%s,BT=%d", och_gpu_type(t), a->block_tokens);
+    char cache[OCH_GPU_CACHE_SPEC_BYTES];
+    och_gpu_cache_spec(d, t, cache);
+    return och_gpu_kernel_get(d, "kv_write", out_k, err, "%s,BT=%d", cache, a->block_tokens);
 }
 
 och_status och_gpu_kv_write_supports(const och_device *d, const och_op_call *c, och_err *err) {
@@ -39,8 +41,10 @@ och_status och_gpu_kv_write_run(const och_op_ctx *ctx, const och_op_call *c, och
 
 static och_status qkv_kernel(const och_device *d, const och_op_call *c, const och_gpu_kernel **out_k, och_err *err) {
     const och_attr_qkv_post *a = &c->attr.qkv_post;
-    return och_gpu_kernel_get(d, "qkv_post", out_k, err, "T=%s,HD=%d,BT=%d,HALF=%s,ADD1=%s", och_gpu_type(c->out[1].dtype),
-                              a->kv.head_dim, a->kv.block_tokens, a->rope.style == OCH_ROPE_HALF ? "true" : "false",
+    char cache[OCH_GPU_CACHE_SPEC_BYTES];
+    och_gpu_cache_spec(d, c->out[1].dtype, cache);
+    return och_gpu_kernel_get(d, "qkv_post", out_k, err, "%s,HD=%d,BT=%d,HALF=%s,ADD1=%s", cache, a->kv.head_dim,
+                              a->kv.block_tokens, a->rope.style == OCH_ROPE_HALF ? "true" : "false",
                               a->norm.add_one ? "true" : "false");
 }
 

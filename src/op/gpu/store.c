@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/size.h"
 #include "base/thread.h"
+#include "dev/capture.h"
 #include "jit/kernel.h"
 #include "kl/builtin.h"
 
@@ -334,8 +335,14 @@ och_status och_gpu_kernel_get(const och_device *d, const char *kernel, const och
     if (st == OCH_OK && out_kernel) {
         if (e->state == QUEUED) compile_locked(s, e);
         while (e->state == COMPILING) pthread_cond_wait(&s->done, &s->lock);
-        if (e->state == COMPILED) {
+        if (e->state == COMPILED && och_capture_here()) {
+            /* what a graph cannot hold says nothing of the kernel: it is there for the next call */
+            st = load(s, e, err);
+            if (st == OCH_OK) e->state = READY;
+        } else if (e->state == COMPILED) {
             e->state = load(s, e, &e->failure) == OCH_OK ? READY : FAILED;
+        }
+        if (e->state != COMPILED) {
             och_jit_artifact_destroy(e->artifact);
             e->artifact = NULL;
         }

@@ -1,0 +1,323 @@
+/* Captured decode steps on simulated boards of both wave sizes: the same bytes as without, for every step of a run whose
+ * inputs differ from step to step; what the check finds when a graph is not what it should be; what happens cold. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include "base/env.h"
+#include "base/log.h"
+#include "base/size.h"
+#include "engine/session.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define VOCAB 288
+#define MAX_SEQUENCES 3
+
+static const char *const boards[] = {"sim:gfx1151", "sim:gfx942"};
+static const char *const models[] = {"tiny-llama", "tiny-gemma3", "tiny-qwen3", "tiny-olmo2"};
+
+static och_err err;
+static void ok(och_status st) {
+    if (st != OCH_OK) fail_msg("%s: %s", och_status_name(st), err.message);
+}
+
+static och_device *open_board(const char *name) {
+    och_device *d;
+    och_err_clear(&err);
+    ok(och_device_open(name, NULL, &d, &err));
+    return d;
+}
+
+static och_model *open_model(const char *name, och_device *d) {
+    och_model *m;
+    char path[512];
+    snprintf(path, sizeof path, "%s/golden/%s", OCHRE_TEST_DIR, name);
+    ok(och_model_open(path, d, NULL, &m, &err));
+    return m;
+}
+
+static och_session *open_session(och_model *m, och_graphs_wish graphs, bool invariant) {
+    och_session *s;
+    och_session_options o = {.max_sequences = MAX_SEQUENCES, .max_context = 160, .max_step_tokens = 48, .max_logits = MAX_SEQUENCES,
+                             .kv_dtype = OCH_DTYPE_NONE, .batch_invariant = invariant, .graphs = graphs};
+    ok(och_session_create(m, &o, &s, &err));
+    return s;
+}
+
+static int32_t token(int sequence, int position) {
+    unsigned x = (unsigned)(position * 7919 + sequence * 104729 + 12345);
+    x = (x ^ (x >> 7)) * 2654435761u;
+    return (int32_t)((x >> 9) % VOCAB);
+}
+
+/* The next n tokens of each sequence that `which` has a bit for, in one step; how many rows of logits. */
+static size_t step(och_session *s, unsigned which, const int n[], int at[], const float **out_logits) {
+    och_span spans[MAX_SEQUENCES];
+    int32_t tokens[MAX_SEQUENCES][48];
+    size_t n_spans = 0, rows;
+    for (int k = 0; k < MAX_SEQUENCES; k++) {
+        if (!(which & 1u << k)) continue;
+        for (int i = 0; i < n[k]; i++) tokens[k][i] = token(k, at[k] + i);
+        spans[n_spans++] = (och_span){k, tokens[k], n[k], 1};
+        at[k] += n[k];
+    }
+    ok(och_session_step(s, spans, n_spans, &err));
+    *out_logits = och_session_logits(s, &rows);
+    assert_int_equal(rows, n_spans);
+    return rows;
+}
+
+/* Both sessions through the same steps: prompts of two lengths, then decode steps of one, of two and of all three sequences,
+ * past ends of pages and of windows. False, and where, at the first logits that differ by a bit. */
+static bool same_bytes(och_session *a, och_session *b, int n_steps, char *out_where, size_t n_bytes) {
+    static const int one[MAX_SEQUENCES] = {1, 1, 1}, prompts[MAX_SEQUENCES] = {29, 3, 1};
+    int at_a[MAX_SEQUENCES] = {0}, at_b[MAX_SEQUENCES] = {0};
+    och_session *both[2] = {a, b};
+    for (int k = 0; k < MAX_SEQUENCES; k++)
+        for (int i = 0; i < 2; i++) {
+            int32_t id;
+            ok(och_session_sequence_create(both[i], &id, &err));
+            assert_int_equal(id, k);
+        }
+    bool same = true;
+    for (int i = -3; i < n_steps && same; i++) {
+        static const unsigned decode[] = {1, 1, 3, 3, 2, 1, 3, 7, 6, 7, 1, 5}; /* which sequences take part */
+        unsigned which = i < 0 ? 1u << (i + 3) : decode[i % (int)OCH_COUNT(decode)];
+        const float *x, *y;
+        size_t rows = step(a, which, i < 0 ? prompts : one, at_a, &x);
+        assert_int_equal(rows, step(b, which, i < 0 ? prompts : one, at_b, &y));
+        same = !memcmp(x, y, rows * VOCAB * sizeof *x);
+        if (!same) snprintf(out_where, n_bytes, "step %d, sequences 0x%x, positions %d %d %d", i, which, at_a[0], at_a[1], at_a[2]);
+    }
+    for (int k = 0; k < MAX_SEQUENCES; k++)
+        for (int i = 0; i < 2; i++) ok(och_session_sequence_release(both[i], k, &err));
+    return same;
+}
+
+static void on_and_off_give_the_same_bytes(void **state) {
+    (void)state;
+    uint64_t bytes, count, bytes_then, count_then;
+    char where[128];
+    for (size_t d = 0; d < OCH_COUNT(boards); d++) {
+        och_device *device = open_board(boards[d]);
+        assert_true(device->info.graphs && device->info.graphs_reason[0]);
+        for (size_t m = 0; m < OCH_COUNT(models); m++) {
+            och_model *model = open_model(models[m], device);
+            och_buf_live(&bytes, &count);
+            och_session *off = open_session(model, OCH_GRAPHS_OFF, m == 1), *on = open_session(model, OCH_GRAPHS_ON, m == 1);
+            if (!same_bytes(off, on, 72, where, sizeof where)) fail_msg("%s on %s: %s", models[m], boards[d], where);
+            if (!same_bytes(off, on, 9, where, sizeof where)) fail_msg("%s on %s, again: %s", models[m], boards[d], where);
+            assert_true(!off->stats.captures && !off->stats.replays && !off->stats.graph_launches);
+            assert_int_equal(on->stats.captures, 3); /* of 1, 2 and 3 rows */
+            assert_int_equal(on->stats.refusals, 0);
+            /* each bucket's first step is an ordinary one; the prompt of one token is such a step too */
+            assert_int_equal(on->stats.decode_steps, 72 + 9 + 2);
+            assert_int_equal(on->stats.replays, on->stats.decode_steps - 3);
+            assert_int_equal(on->stats.steps, off->stats.steps);
+            assert_true(on->stats.graph_launches > 10 * on->stats.replays);
+            assert_int_equal(on->stats.launches + on->stats.graph_launches, off->stats.launches);
+            assert_true(on->stats.host_seconds > 0 && on->stats.host_seconds <= on->stats.seconds);
+            och_session_destroy(on);
+            och_session_destroy(off);
+            och_buf_live(&bytes_then, &count_then);
+            assert_true(bytes == bytes_then && count == count_then);
+            och_model_close(model);
+        }
+        och_device_release(device);
+    }
+}
+
+/* ---- graphs that are none: the device's table, and one that does wrong around it ---- */
+
+typedef enum defect { SNAPSHOT, STALE_HANDLE, AT_CAPTURE_ONLY, NO_DEFECT } defect;
+
+static struct {
+    och_device_vtable table;
+    const och_device_vtable *inner;
+    defect what;
+    och_session *session; /* whose graphs go wrong */
+    void *copy;           /* its inputs when the graph was made */
+    och_graph *first, *extra[16];
+    int n_extra;
+} wrong;
+
+static void *inputs_of(const och_session *s) { return s->staging.host ? s->staging.host : s->inputs.host; }
+
+static och_status wrong_begin(och_queue *q, och_err *e) {
+    if (wrong.what == AT_CAPTURE_ONLY) return OCH_OK; /* and so what is recorded runs */
+    return wrong.inner->capture_begin(q, e);
+}
+
+static och_status wrong_end(och_queue *q, och_graph **out_graph, och_err *e) {
+    if (wrong.what == AT_CAPTURE_ONLY) {
+        *out_graph = (och_graph *)wrong.copy; /* something that is not NULL */
+        return OCH_OK;
+    }
+    OCH_TRY(wrong.inner->capture_end(q, out_graph, e));
+    if (wrong.what == SNAPSHOT) memcpy(wrong.copy, inputs_of(wrong.session), wrong.session->inputs.size_bytes);
+    if (wrong.what == STALE_HANDLE && wrong.first) {
+        wrong.extra[wrong.n_extra++] = *out_graph;
+        *out_graph = wrong.first;
+    }
+    if (!wrong.first) wrong.first = *out_graph;
+    return OCH_OK;
+}
+
+static och_status wrong_replay(och_queue *q, och_graph *g, och_err *e) {
+    if (wrong.what == AT_CAPTURE_ONLY) return OCH_OK;
+    /* the inputs of the step are not read: those of the capture are */
+    if (wrong.what == SNAPSHOT) memcpy(inputs_of(wrong.session), wrong.copy, wrong.session->inputs.size_bytes);
+    return wrong.inner->graph_replay(q, g, e);
+}
+
+static och_status wrong_destroy(och_graph *g, och_err *e) {
+    if (wrong.what == AT_CAPTURE_ONLY) return OCH_OK;
+    if (wrong.what == STALE_HANDLE) { /* the same one comes several times */
+        if (!wrong.first) return OCH_OK;
+        wrong.first = NULL;
+    }
+    return wrong.inner->graph_destroy(g, e);
+}
+
+static void a_graph_that_is_none_is_found(void **state) {
+    (void)state;
+    char where[128];
+    for (size_t d = 0; d < OCH_COUNT(boards); d++) {
+        och_device *device = open_board(boards[d]);
+        och_model *model = open_model("tiny-llama", device);
+        och_session *off = open_session(model, OCH_GRAPHS_OFF, false);
+        for (wrong.what = SNAPSHOT; wrong.what <= NO_DEFECT; wrong.what++) {
+            wrong.inner = device->vtable;
+            wrong.table = *device->vtable;
+            wrong.table.capture_begin = wrong_begin;
+            wrong.table.capture_end = wrong_end;
+            wrong.table.graph_replay = wrong_replay;
+            wrong.table.graph_destroy = wrong_destroy;
+            wrong.first = NULL;
+            wrong.n_extra = 0;
+            device->vtable = &wrong.table;
+            wrong.session = open_session(model, OCH_GRAPHS_ON, false);
+            wrong.copy = malloc(wrong.session->inputs.size_bytes);
+            assert_non_null(wrong.copy);
+            bool same = same_bytes(off, wrong.session, 24, where, sizeof where);
+            if (!same && wrong.what == NO_DEFECT) fail_msg("the table around the device's own: %s", where);
+            if (same && wrong.what != NO_DEFECT) fail_msg("defect %d on %s was not seen", (int)wrong.what, boards[d]);
+            assert_true(wrong.session->stats.captures > 0);
+            for (int i = 0; i < wrong.n_extra; i++) ok(wrong.inner->graph_destroy(wrong.extra[i], &err));
+            och_session_destroy(wrong.session);
+            free(wrong.copy);
+            device->vtable = wrong.inner;
+        }
+        och_session_destroy(off);
+        och_model_close(model);
+        och_device_release(device);
+    }
+}
+
+/* ---- cold ---- */
+
+static char logged[1024];
+static void keep_log(void *user, och_log_level level, const char *message) {
+    (void)user;
+    if (level >= OCH_LOG_WARN) snprintf(logged, sizeof logged, "%s", message);
+}
+
+/* Without a step before it a capture meets kernels that are not loaded: it names what it met, the step is run all the same, and
+ * the bucket is captured after that. */
+static void a_cold_capture_names_the_call(void **state) {
+    (void)state;
+    char where[128];
+    for (size_t d = 0; d < OCH_COUNT(boards); d++) {
+        och_device *device = open_board(boards[d]), *other = open_board(boards[d]);
+        och_model *model = open_model("tiny-qwen3", device), *model_off = open_model("tiny-qwen3", other);
+        och_session *on = open_session(model, OCH_GRAPHS_ON, false), *off = open_session(model_off, OCH_GRAPHS_OFF, false);
+        for (int i = 0; i < on->graphs.n_buckets; i++) on->graphs.buckets[i].state = OCH_BUCKET_WARM;
+        logged[0] = 0;
+        int32_t id;
+        int at[MAX_SEQUENCES] = {0};
+        static const int one[MAX_SEQUENCES] = {1, 1, 1};
+        const float *logits;
+        ok(och_session_sequence_create(on, &id, &err));
+        (void)step(on, 1, one, at, &logits);
+        if (!strstr(logged, "module load") || !strstr(logged, "capture of a step of 1 tokens") || !strstr(logged, "record 0"))
+            fail_msg("expected what was met, found: %s", logged);
+        assert_int_equal(on->stats.refusals, 1);
+        assert_int_equal(on->stats.replays, 0);
+        assert_true(on->stats.launches > 0);
+        ok(och_session_sequence_release(on, id, &err));
+        if (!same_bytes(off, on, 24, where, sizeof where)) fail_msg("%s: after a cold capture: %s", boards[d], where);
+        assert_int_equal(on->stats.captures, 3);
+        assert_true(on->stats.replays > 10);
+        och_session_destroy(on);
+        och_session_destroy(off);
+        och_model_close(model);
+        och_model_close(model_off);
+        och_device_release(device);
+        och_device_release(other);
+    }
+}
+
+/* ---- who decides ---- */
+
+static bool used(och_model *m, och_graphs_wish wish) {
+    och_session *s = open_session(m, wish, false);
+    bool u = s->graphs.used;
+    assert_true(s->graphs.reason[0]);
+    och_session_destroy(s);
+    return u;
+}
+
+static void who_decides(void **state) {
+    (void)state;
+    och_device *device = open_board("sim:gfx1151"), *cpu = open_board("cpu");
+    och_model *model = open_model("tiny-llama", device), *on_cpu = open_model("tiny-llama", cpu);
+    och_session *s;
+    och_session_options o = {.graphs = OCH_GRAPHS_ON};
+    unsetenv("OCHRE_GRAPHS");
+    device->info.graphs_default = true;
+    assert_true(used(model, OCH_GRAPHS_AUTO));
+    device->info.graphs_default = false;
+    assert_false(used(model, OCH_GRAPHS_AUTO));
+    setenv("OCHRE_GRAPHS", "1", 1);
+    assert_true(used(model, OCH_GRAPHS_AUTO));
+    assert_false(used(model, OCH_GRAPHS_OFF));
+    assert_false(used(on_cpu, OCH_GRAPHS_AUTO)); /* a wish, where it can be */
+    setenv("OCHRE_GRAPHS", "0", 1);
+    device->info.graphs_default = true;
+    assert_false(used(model, OCH_GRAPHS_AUTO));
+    assert_true(used(model, OCH_GRAPHS_ON));
+    unsetenv("OCHRE_GRAPHS");
+    assert_int_equal(och_session_create(on_cpu, &o, &s, &err), OCH_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "captures none"));
+    och_err_clear(&err);
+    och_model_close(model);
+    och_model_close(on_cpu);
+    /* a plan that the host runs cannot be recorded: what the host does is not the queue's */
+    och_model_options reference = {.only = "reference"};
+    char path[512];
+    snprintf(path, sizeof path, "%s/golden/tiny-llama", OCHRE_TEST_DIR);
+    ok(och_model_open(path, device, &reference, &model, &err));
+    assert_int_equal(och_session_create(model, &o, &s, &err), OCH_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "provider reference"));
+    och_err_clear(&err);
+    assert_false(used(model, OCH_GRAPHS_AUTO));
+    och_model_close(model);
+    och_device_release(device);
+    och_device_release(cpu);
+}
+
+int main(void) {
+    setenv("OCHRE_KERNEL_CHECK", "0", 1); /* it would warm what is to be cold */
+    och_log_set_sink(keep_log, NULL);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(on_and_off_give_the_same_bytes),
+        cmocka_unit_test(a_graph_that_is_none_is_found),
+        cmocka_unit_test(a_cold_capture_names_the_call),
+        cmocka_unit_test(who_decides),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
