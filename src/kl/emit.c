@@ -79,9 +79,10 @@ static bool take(och_kl_emitter *e, const char *name) {
 const char *och_kl_var_name(och_kl_emitter *e, const och_kl_var *v) {
     if (e->names[v->id]) return e->names[v->id];
     char text[OCH_KL_NAME_BYTES + 64];
-    /* Ours begin with och_; two underscores are the compiler's, and so may be a name of capitals (macros). */
+    /* Ours begin with och_; two underscores are the compiler's, and so may be a name of capitals (macros: NULL). */
+    bool capitals = v->name[0] && v->name[1] && !v->name[strspn(v->name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")];
     bool ours = strncmp(v->name, "och_", 4) == 0 || strncmp(v->name, "OCH_", 4) == 0 || strstr(v->name, "__") ||
-                v->name[0] == '_';
+                v->name[0] == '_' || capitals;
     snprintf(text, sizeof text, "%s%.*s", ours ? "v_" : "", OCH_KL_NAME_BYTES, v->name);
     if (ours)
         for (char *p = text; (p = strstr(p, "__"));) memmove(p, p + 1, strlen(p));

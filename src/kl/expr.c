@@ -538,9 +538,7 @@ static bool eval_field(och_kl_spec *s, const och_kl_expr *e, och_kl_val *out) {
     }
 }
 
-bool och_kl_eval(och_kl_spec *s, const och_kl_expr *e, och_kl_val *out) {
-    *out = (och_kl_val){.kind = OCH_KL_V_BAD};
-    if (!och_kl_count(s, e->pos)) return false;
+static bool eval_one(och_kl_spec *s, const och_kl_expr *e, och_kl_val *out) {
     switch (e->kind) {
     case OCH_KL_E_INT:
         if (e->u.integer > INT64_MAX) return och_kl_error(s->diag, e->pos, "the number does not fit 63 bits");
@@ -573,6 +571,14 @@ bool och_kl_eval(och_kl_spec *s, const och_kl_expr *e, och_kl_val *out) {
         return och_kl_error(s->diag, e->pos, "(...) => e stands in map and each of a tile only");
     }
     return false;
+}
+
+bool och_kl_eval(och_kl_spec *s, const och_kl_expr *e, och_kl_val *out) {
+    *out = (och_kl_val){.kind = OCH_KL_V_BAD};
+    if (!och_kl_enter_node(s, e->pos)) return false;
+    bool ok = eval_one(s, e, out);
+    och_kl_leave_node(s);
+    return ok;
 }
 
 bool och_kl_eval_value(och_kl_spec *s, const och_kl_expr *e, och_kl_val *out) {

@@ -1,4 +1,5 @@
 /* Declarations. */
+#include "kl/builtin.h"
 #include "kl/parse_priv.h"
 
 #include <string.h>
@@ -242,6 +243,10 @@ static void use(och_kl_parser *p, och_kl_use ***tail) {
 static bool declare(och_kl_parser *p, och_kl_decl *d) {
     och_kl_interned *i = och_kl_interned_of(p, d->name, strlen(d->name));
     if (!i) return false;
+    if (i->decl && i->decl->pos.file != p->file && !strcmp(p->file->name, OCH_KL_LIBRARY)) { /* nobody asked for it */
+        och_kl_report(p->diag, i->decl->pos, "'%s' is declared twice: by %s too, which is part of every unit", d->name, p->file->name);
+        return false;
+    }
     if (i->decl) {
         och_kl_report(p->diag, d->pos, "'%s' is declared twice", d->name);
         och_kl_note(p->diag, i->decl->pos, "first here");

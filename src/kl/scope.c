@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#define LOOKED_AT_A_NODE 64 /* names that take as long as a node */
+
 och_kl_uniformity och_kl_level_uniformity(och_kl_level l) {
     return l == OCH_KL_L_CONST   ? OCH_KL_U_CONST
            : l == OCH_KL_L_GROUP ? OCH_KL_U_GROUP
@@ -27,9 +29,11 @@ och_kl_level och_kl_cluster_level(int lanes) {
 }
 
 och_kl_binding_node *och_kl_lookup(och_kl_spec *s, const char *name) {
-    for (och_kl_binding_node *b = s->scope; b; b = b->next)
-        if (!strcmp(b->name, name)) return b;
-    return NULL;
+    uint32_t steps = 0;
+    och_kl_binding_node *b = s->scope;
+    while (b && strcmp(b->name, name) != 0) b = b->next, steps++;
+    s->n_nodes += steps / LOOKED_AT_A_NODE; /* thousands of names in one scope, looked through again and again, are work too */
+    return b;
 }
 
 bool och_kl_bind(och_kl_spec *s, const char *name, och_kl_pos pos, och_kl_val v, bool fixed) {
@@ -40,10 +44,12 @@ bool och_kl_bind(och_kl_spec *s, const char *name, och_kl_pos pos, och_kl_val v,
     return true;
 }
 
-const och_kl_decl *och_kl_find_decl(const och_kl_spec *s, och_kl_decl_kind kind, const char *name) {
-    for (const och_kl_decl *d = s->unit->decls; d; d = d->next)
-        if (d->kind == kind && !strcmp(d->name, name)) return d;
-    return NULL;
+const och_kl_decl *och_kl_find_decl(och_kl_spec *s, och_kl_decl_kind kind, const char *name) {
+    uint32_t steps = 0;
+    const och_kl_decl *d = s->unit->decls;
+    while (d && (d->kind != kind || strcmp(d->name, name) != 0)) d = d->next, steps++;
+    s->n_nodes += steps / LOOKED_AT_A_NODE;
+    return d;
 }
 
 bool och_kl_unknown(och_kl_spec *s, och_kl_pos pos, const char *what, const char *name) {

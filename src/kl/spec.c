@@ -8,7 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_LOWERINGS 1000 /* each raises a level of a variable: a limit that no kernel should meet */
+#define MAX_LOWERINGS 64 /* each raises levels of variables; kernels take two or three */
+#define MAX_ALL_NODES (4 * (uint64_t)OCH_KL_MAX_NODES) /* of all lowerings */
+#define MAX_NESTED 400   /* a kernel's own statements and expressions are nested less than 50 deep */
 
 void *och_kl_alloc(och_kl_spec *s, size_t count, size_t size) {
     void *p = och_arena_alloc(&s->code->arena, count, size);
@@ -18,10 +20,21 @@ void *och_kl_alloc(och_kl_spec *s, size_t count, size_t size) {
 
 bool och_kl_count(och_kl_spec *s, och_kl_pos pos) {
     if (s->code->failed) return false;
-    if (s->n_nodes > OCH_KL_MAX_NODES) return false;
     if (++s->n_nodes <= OCH_KL_MAX_NODES) return true;
+    if (s->too_many) return false;
+    s->too_many = true;
     return och_kl_error(s->diag, pos, "more than %u nodes: unrolled too far", OCH_KL_MAX_NODES);
 }
+
+bool och_kl_enter_node(och_kl_spec *s, och_kl_pos pos) {
+    if (!och_kl_count(s, pos)) return false;
+    if (s->nested == MAX_NESTED)
+        return och_kl_error(s->diag, pos, "this is nested too deeply, through calls and constants: at most %d levels", MAX_NESTED);
+    s->nested++;
+    return true;
+}
+
+void och_kl_leave_node(och_kl_spec *s) { s->nested--; }
 
 /* ---- parameters ---- */
 
@@ -123,7 +136,9 @@ static och_status bind_params(och_kl_spec *s, och_err *err) {
         if (given(s, s->bindings[i].name) != &s->bindings[i])
             return och_err_set(err, OCH_INVALID, "kernel %s: parameter %s is given twice", k->name, p->name);
     }
-    int at = snprintf(sig->entry, sizeof sig->entry, "%s", k->name);
+    /* Without parameters the name alone would be an identifier of C++, and may be a word of it, or a function's that the
+     * compiler knows. */
+    int at = snprintf(sig->entry, sizeof sig->entry, "%s%s", k->name, k->params ? "" : "_ok");
     size_t spec = 0;
     uint64_t hash = 1469598103934665603ull;
     bool longer = false;
@@ -531,6 +546,7 @@ och_status och_kl_specialise(const och_kl_unit *u, const char *kernel, const och
     och_kl_code *code = NULL;
     const och_kl_decl *k = find_kernel(u, kernel, err);
     if (!k) return OCH_NOTFOUND;
+    uint64_t n_nodes = 0;
     for (int turn = 0;; turn++) {
         och_kl_level *levels = s.levels;
         int n_levels = s.n_levels, cap = s.cap_levels;
@@ -558,8 +574,12 @@ och_status och_kl_specialise(const och_kl_unit *u, const char *kernel, const och
             break;
         }
         if (!s.again || (st != OCH_OK && st != OCH_COMPILE)) break;
-        if (turn == MAX_LOWERINGS) {
-            st = och_err_set(&first, OCH_INTERNAL, "kernel %s: uniformity is not found", kernel);
+        n_nodes += s.n_nodes;
+        if (turn == MAX_LOWERINGS || n_nodes > MAX_ALL_NODES) {
+            och_err_clear(&first);
+            st = och_err_set(&first, OCH_COMPILE, "kernel %s: too large to find out what is uniform: %d rounds, %llu nodes; a loop's "
+                             "variables that hand values on, each to the one before it, take a round each", kernel, turn + 1,
+                             (unsigned long long)n_nodes);
             break;
         }
     }

@@ -163,6 +163,8 @@ typedef struct och_kl_spec {
     int n_levels, cap_levels, next_level;
     bool again;
     uint64_t n_nodes;
+    bool too_many; /* of them: it was said */
+    int nested; /* expressions and statements that are being looked at, one in another, through calls and constants */
     och_kl_buffer *buffers;
     int n_buffers;
     uint64_t size_multiples[OCH_KL_MAX_SIZES];
@@ -189,12 +191,15 @@ typedef struct och_kl_spec {
 /* ---- spec.c ---- */
 /* Counts a node; false: too many. */
 bool och_kl_count(och_kl_spec *s, och_kl_pos pos);
+/* Goes into a node, with the C stack that it takes; false: too deep. och_kl_leave_node is called where this is true. */
+bool och_kl_enter_node(och_kl_spec *s, och_kl_pos pos);
+void och_kl_leave_node(och_kl_spec *s);
 void *och_kl_alloc(och_kl_spec *s, size_t count, size_t size);
 
 /* ---- scope.c ---- */
 bool och_kl_bind(och_kl_spec *s, const char *name, och_kl_pos pos, och_kl_val v, bool fixed);
 och_kl_binding_node *och_kl_lookup(och_kl_spec *s, const char *name);
-const och_kl_decl *och_kl_find_decl(const och_kl_spec *s, och_kl_decl_kind kind, const char *name);
+const och_kl_decl *och_kl_find_decl(och_kl_spec *s, och_kl_decl_kind kind, const char *name);
 /* "unknown name", with what was meant. */
 bool och_kl_unknown(och_kl_spec *s, och_kl_pos pos, const char *what, const char *name);
 /* A level that lasts: slot number, what is known of it so far. */

@@ -351,9 +351,8 @@ static bool stmt_return(och_kl_spec *s, const och_kl_stmt *x) {
     return och_kl_ins_new(s->code, s->list, OCH_KL_I_RETURN, x->pos) != NULL;
 }
 
-bool och_kl_stmt_one(och_kl_spec *s, const och_kl_stmt *x) {
+static bool one(och_kl_spec *s, const och_kl_stmt *x) {
     och_kl_val v;
-    if (!och_kl_count(s, x->pos)) return false;
     switch (x->kind) {
     case OCH_KL_S_LET:
         return stmt_let(s, x);
@@ -386,4 +385,11 @@ bool och_kl_stmt_one(och_kl_spec *s, const och_kl_stmt *x) {
         return och_kl_stmt_copy(s, x);
     }
     return false;
+}
+
+bool och_kl_stmt_one(och_kl_spec *s, const och_kl_stmt *x) {
+    if (!och_kl_enter_node(s, x->pos)) return false;
+    bool ok = one(s, x);
+    och_kl_leave_node(s);
+    return ok;
 }

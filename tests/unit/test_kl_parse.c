@@ -294,6 +294,10 @@ static void uses(void **s) {
     assert_int_equal(och_kl_parse("t.ok", text, strlen(text), &loader, &u, &diag, &err), OCH_COMPILE);
     assert_string_equal(err.message, "twice.ok:1:7: error: 'A' is declared twice");
     assert_non_null(strstr(diag.data, "a.ok:1:43: note: first here"));
+    och_err_clear(&err);
+    text = "const sin = 1;"; /* the library is nobody's fault */
+    assert_int_equal(och_kl_parse("t.ok", text, strlen(text), &loader, &u, &diag, &err), OCH_COMPILE);
+    assert_string_equal(err.message, "t.ok:1:7: error: 'sin' is declared twice: by math.ok too, which is part of every unit");
     och_strbuf_deinit(&diag);
 }
 
