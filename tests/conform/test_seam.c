@@ -40,6 +40,7 @@ static const row rows[] = {
 };
 
 static const row *r;
+static const char *only; /* the row that was asked for; NULL: all */
 static och_device *d;
 static const och_device_vtable *v;
 static och_queue *q;
@@ -354,7 +355,7 @@ static void peer_copies(void **s) {
     assert_true(data && found);
     pattern(data, N, 4);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        if (!rows[i].must_open) continue;
+        if (!rows[i].must_open || (only && !strncmp(rows[i].name, "sim", 3))) continue; /* a board's machine may have no simulator */
         och_device *o;
         och_queue *oq;
         och_buf mine = get(N, OCH_MEM_DEVICE), other;
@@ -934,17 +935,18 @@ int main(int argc, char **argv) {
     int failures = 0, n = 0;
     for (r = rows; r < rows + sizeof rows / sizeof rows[0]; r++) {
         och_device *there;
-        if (argc > 1 && strcmp(argv[1], r->name)) continue;
+        only = argc > 1 ? argv[1] : NULL;
+        if (only && strcmp(only, r->name)) continue;
         n++;
         och_err_clear(&err);
         och_status st = och_device_open(r->name, NULL, &there, &err);
-        if (st == OCH_UNAVAILABLE && !r->must_open && argc < 2) {
+        if (st == OCH_UNAVAILABLE && !r->must_open && !only) {
             print_message("skip (unavailable): %s: %s\n", r->name, err.message);
             continue;
         }
         if (st == OCH_OK) och_device_release(there);
         failures += _cmocka_run_group_tests(r->name, tests, sizeof tests / sizeof tests[0], open_device, close_device);
     }
-    if (!n) fprintf(stderr, "no row is called %s\n", argv[1]);
+    if (!n) fprintf(stderr, "no row is called %s\n", only);
     return n ? failures : 1;
 }
