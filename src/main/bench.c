@@ -212,7 +212,7 @@ int och_cmd_bench(int argc, char **argv) {
         {"json", 0, OCH_OPT_FLAG, &json, 0, 0, NULL, "one JSON object instead of a table", NULL},
         {"csv", 0, OCH_OPT_FLAG, &csv, 0, 0, NULL, "comma-separated values instead of a table", NULL},
         {"interactive", 0, OCH_OPT_FLAG, &turns, 0, 0, NULL, "answer lines on standard input", NULL},
-        {"kv-type", 0, OCH_OPT_STR, &kv, 0, 0, "TYPE", "type of the state: auto, f32, f16, bf16", NULL},
+        {"kv-type", 0, OCH_OPT_STR, &kv, 0, 0, "TYPE", "type of the state: auto, f32, f16, bf16, fp8", NULL},
         {"batch-invariant", 0, OCH_OPT_FLAG, &so.batch_invariant, 0, 0, NULL, "one kernel variant for every batch size", NULL},
         {"device", 'd', OCH_OPT_STR, &open.device, 0, 0, "D", "see `ochre devices` (default: auto)", NULL},
         {"provider", 0, OCH_OPT_STR, &open.provider, 0, 0, "NAME", "use only these kernels: reference, cpu", NULL},
@@ -227,7 +227,7 @@ int och_cmd_bench(int argc, char **argv) {
         return och_main_usage("bench", "--format is the weight format of --synthetic; for other output: --json, --csv");
     if (json && csv) return och_main_usage("bench", "both --json and --csv: expected one");
     if (och_main_kv_type(kv, &so.kv_type) != OCH_EXIT_OK)
-        return och_main_usage("bench", "--kv-type: expected auto, f32, f16 or bf16, found \"%.100s\"", kv);
+        return och_main_usage("bench", "--kv-type: expected auto, f32, f16, bf16 or fp8, found \"%.100s\"", kv);
     rc = och_main_check_provider("bench", open.provider);
     if (rc >= 0) return rc;
     if (!b.p && !b.n) return och_main_usage("bench", "-p 0 and -n 0: nothing to measure");

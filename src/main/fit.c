@@ -116,7 +116,7 @@ int och_cmd_fit(int argc, char **argv) {
          "tokens a sequence may hold (default: the model's, at most 4096)", NULL},
         {"sequences", 0, OCH_OPT_I32, &sequences, 1, 4096, "N", "sequences at once (default: 1)", NULL},
         {"step-tokens", 0, OCH_OPT_I32, &step_tokens, 1, 1 << 20, "N", "most tokens of a step (default: 512)", NULL},
-        {"kv-type", 0, OCH_OPT_STR, &kv, 0, 0, "TYPE", "type of the state: auto, f32, f16, bf16", NULL},
+        {"kv-type", 0, OCH_OPT_STR, &kv, 0, 0, "TYPE", "type of the state: auto, f32, f16, bf16, fp8", NULL},
         {"provider", 0, OCH_OPT_STR, &provider, 0, 0, "NAME", "use only these kernels: reference, cpu, kernel", NULL},
         {"synthetic", 0, OCH_OPT_STR, &shape, 0, 0, "SHAPE", "a published shape in place of a model", NULL},
         {"format", 0, OCH_OPT_STR, &format, 0, 0, "F", "weight format of --synthetic (default: Q8_0)", NULL},
@@ -126,10 +126,11 @@ int och_cmd_fit(int argc, char **argv) {
     if (rc >= 0) return rc;
     if ((n_args < 1) == !shape)
         return och_main_usage("fit", shape ? "both a model and --synthetic: expected one" : "which model?");
-    static const och_dtype kv_types[] = {OCH_DTYPE_NONE, OCH_DTYPE_F32, OCH_DTYPE_F16, OCH_DTYPE_BF16};
+    static const och_dtype kv_types[] = {OCH_DTYPE_NONE, OCH_DTYPE_F32, OCH_DTYPE_F16, OCH_DTYPE_BF16,
+                                         OCH_DTYPE_F8_E4M3};
     ochre_kv_type kv_type;
     if (och_main_kv_type(kv, &kv_type) != OCH_EXIT_OK)
-        return och_main_usage("fit", "--kv-type: expected auto, f32, f16 or bf16, found \"%.100s\"", kv);
+        return och_main_usage("fit", "--kv-type: expected auto, f32, f16, bf16 or fp8, found \"%.100s\"", kv);
     rc = och_main_check_provider("fit", provider);
     if (rc >= 0) return rc;
     och_err err = {0};

@@ -64,7 +64,8 @@ int och_main_kv_type(const char *name, ochre_kv_type *out_type) {
     static const struct {
         const char *name;
         ochre_kv_type type;
-    } types[] = {{"auto", OCHRE_KV_AUTO}, {"f32", OCHRE_KV_F32}, {"f16", OCHRE_KV_F16}, {"bf16", OCHRE_KV_BF16}};
+    } types[] = {{"auto", OCHRE_KV_AUTO}, {"f32", OCHRE_KV_F32}, {"f16", OCHRE_KV_F16}, {"bf16", OCHRE_KV_BF16},
+                 {"fp8", OCHRE_KV_FP8}};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (!strcmp(name, types[i].name)) {
             *out_type = types[i].type;

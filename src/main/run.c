@@ -114,7 +114,7 @@ int och_cmd_run(int argc, char **argv) {
         {"chat", 'c', OCH_OPT_FLAG, &chat, 0, 0, NULL, "put the prompt into the model's own chat format", NULL},
         {"system", 0, OCH_OPT_STR, &system, 0, 0, "TEXT", "system message (implies --chat)", NULL},
         {"context", 0, OCH_OPT_I32, &context, 1, 1 << 30, "N", "tokens the sequence may hold (default: as needed)", NULL},
-        {"kv-type", 0, OCH_OPT_STR, &kv, 0, 0, "TYPE", "type of the state: auto, f32, f16, bf16", NULL},
+        {"kv-type", 0, OCH_OPT_STR, &kv, 0, 0, "TYPE", "type of the state: auto, f32, f16, bf16, fp8", NULL},
         {"batch-invariant", 0, OCH_OPT_FLAG, &invariant, 0, 0, NULL, "one kernel variant for every batch size", NULL},
         {"device", 'd', OCH_OPT_STR, &open.device, 0, 0, "D", "see `ochre devices` (default: auto)", NULL},
         {"provider", 0, OCH_OPT_STR, &open.provider, 0, 0, "NAME", "use only these kernels: reference, cpu", NULL},
@@ -137,7 +137,7 @@ int och_cmd_run(int argc, char **argv) {
     if (!prompt_text && !file) return och_main_usage("run", "no prompt: give --prompt TEXT, --file PATH or - for standard input");
     ochre_session_options so = OCHRE_SESSION_OPTIONS_INIT;
     if (och_main_kv_type(kv, &so.kv_type) != OCH_EXIT_OK)
-        return och_main_usage("run", "--kv-type: expected auto, f32, f16 or bf16, found \"%.100s\"", kv);
+        return och_main_usage("run", "--kv-type: expected auto, f32, f16, bf16 or fp8, found \"%.100s\"", kv);
     rc = och_main_check_provider("run", open.provider);
     if (rc >= 0) return rc;
     so.batch_invariant = invariant;

@@ -275,7 +275,7 @@ int och_cmd_verify(int argc, char **argv) {
         {"any", 0, OCH_OPT_FLAG, &v.any, 0, 0, NULL, "of a prompt in several goldens, the closest one counts", NULL},
         {"prompt", 'p', OCH_OPT_STR, &text, 0, 0, "TEXT", "with --against reference: this prompt, not the built-in ones", NULL},
         {"tokens", 'n', OCH_OPT_I32, &tokens, 1, 4096, "N", "with --against reference: tokens to compare (default: 64)", NULL},
-        {"kv-type", 0, OCH_OPT_STR, &kv, 0, 0, "TYPE", "type of the state: auto, f32, f16, bf16", NULL},
+        {"kv-type", 0, OCH_OPT_STR, &kv, 0, 0, "TYPE", "type of the state: auto, f32, f16, bf16, fp8", NULL},
         {"batch-invariant", 0, OCH_OPT_FLAG, &v.session.batch_invariant, 0, 0, NULL, "one kernel variant for every batch size", NULL},
         {"device", 'd', OCH_OPT_STR, &open.device, 0, 0, "D", "see `ochre devices` (default: auto)", NULL},
         {"threads", 't', OCH_OPT_I32, &open.threads, 1, OCH_POOL_MAX_THREADS, "N", "CPU threads", NULL},
@@ -291,7 +291,7 @@ int och_cmd_verify(int argc, char **argv) {
     if (reference && n_args > 1) return och_main_usage("verify", "unexpected argument \"%.200s\"", args[1]);
     if (text && !reference) return och_main_usage("verify", "--prompt goes with --against reference");
     if (och_main_kv_type(kv, &v.session.kv_type) != OCH_EXIT_OK)
-        return och_main_usage("verify", "--kv-type: expected auto, f32, f16 or bf16, found \"%.100s\"", kv);
+        return och_main_usage("verify", "--kv-type: expected auto, f32, f16, bf16 or fp8, found \"%.100s\"", kv);
     rc = och_main_check_provider("verify", open.provider);
     if (rc >= 0) return rc;
     v.step_tokens = step;

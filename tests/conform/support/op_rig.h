@@ -50,6 +50,33 @@ static inline void rng_fill(rng *r, float *x, int64_t n, double scale) {
     for (int64_t i = 0; i < n; i++) x[i] = (float)(scale * rng_gauss(r));
 }
 
+/* E4M3 by its definition (OFP8 1.0, table 1): sign, e of 4 bits, m of 3: (8 + m) 2^(e - 10), or m 2^-9 where e is 0; all ones
+ * is NaN. And the code of a number by looking for the two numbers beside it: the nearer, or the even one. */
+static inline float rig_e4m3_number(uint8_t code) {
+    int e = code >> 3 & 15, m = code & 7;
+    double v = e ? ldexp(8 + m, e - 10) : ldexp(m, -9);
+    if (e == 15 && m == 7) v = NAN;
+    return (float)(code & 0x80 ? -v : v);
+}
+static inline float rig_e4m3_value(uint8_t code) {
+    static float numbers[256];
+    if (numbers[1] == 0.0f)
+        for (int c = 0; c < 256; c++) numbers[c] = rig_e4m3_number((uint8_t)c);
+    return numbers[code];
+}
+static inline uint8_t rig_e4m3_code(float x) {
+    if (!isfinite(x)) return 0x7F;
+    int lo = 0, hi = 0x7E; /* numbers[lo] <= |x|, but for |x| beyond the last */
+    while (hi - lo > 1) {
+        int mid = (lo + hi) / 2;
+        if (rig_e4m3_value((uint8_t)mid) <= fabsf(x)) lo = mid;
+        else hi = mid;
+    }
+    double below = fabs((double)x) - (double)rig_e4m3_value((uint8_t)lo), above = (double)rig_e4m3_value((uint8_t)hi) - fabs((double)x);
+    int best = below < above || (below == above && lo % 2 == 0) ? lo : hi;
+    return (uint8_t)(best && x < 0.0f ? best | 0x80 : best);
+}
+
 /* ---- who is tested ---- */
 
 typedef struct subject {

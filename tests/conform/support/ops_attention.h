@@ -7,6 +7,10 @@
 
 #define MAX_SEQS 4
 
+/* What a cache may hold. */
+static const och_dtype caches[] = {OCH_DTYPE_F32, OCH_DTYPE_F16, OCH_DTYPE_BF16, OCH_DTYPE_F8_E4M3};
+enum { N_CACHES = 4 };
+
 typedef struct attention_case {
     och_dtype cache;
     int n_heads, n_kv_heads, head_dim, block_tokens;
@@ -38,14 +42,17 @@ static double attention_nmse(och_dtype cache) { return cache == OCH_DTYPE_BF16 ?
 static float cache_round(och_dtype t, float x) {
     if (t == OCH_DTYPE_F16) return och_f16_to_f32(och_f32_to_f16(x));
     if (t == OCH_DTYPE_BF16) return och_bf16_to_f32(och_f32_to_bf16(x));
+    if (t == OCH_DTYPE_F8_E4M3) return rig_e4m3_value(rig_e4m3_code(x));
     return x;
 }
 static void cache_set(const och_tensor *t, uint64_t i, float x) {
     if (t->dtype == OCH_DTYPE_F32) ((float *)t->host)[i] = x;
+    else if (t->dtype == OCH_DTYPE_F8_E4M3) ((uint8_t *)t->host)[i] = rig_e4m3_code(x);
     else ((uint16_t *)t->host)[i] = t->dtype == OCH_DTYPE_F16 ? och_f32_to_f16(x) : och_f32_to_bf16(x);
 }
 static float cache_get(const och_tensor *t, uint64_t i) {
     if (t->dtype == OCH_DTYPE_F32) return ((float *)t->host)[i];
+    if (t->dtype == OCH_DTYPE_F8_E4M3) return rig_e4m3_value(((const uint8_t *)t->host)[i]);
     uint16_t u = ((uint16_t *)t->host)[i];
     return t->dtype == OCH_DTYPE_F16 ? och_f16_to_f32(u) : och_bf16_to_f32(u);
 }
@@ -258,9 +265,8 @@ static void attention_by_hand(rig *r) {
 
 static void attention_cases(rig *r) {
     attention_by_hand(r);
-    static const och_dtype caches[] = {OCH_DTYPE_F32, OCH_DTYPE_F16, OCH_DTYPE_BF16};
     uint64_t seed = 20000;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < N_CACHES; i++) {
         och_dtype t = caches[i];
         const attention_case cases[] = {
             /* one token, one position */
@@ -309,7 +315,7 @@ static void attention_cases(rig *r) {
         }
     }
     /* Contexts that are worth splitting: alone, beside a short one, with a window that ends in the middle. */
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < N_CACHES; i++) {
         const attention_case cases[] = {
             {caches[i], 8, 2, 64, 16, 0.125f, 0, 0, 1, {4500}, {1}, 0, 0, false, false, 0, 0},
             {caches[i], 4, 1, 80, 32, 0.11f, 0, 0, 2, {3000, 5}, {2, 1}, 0, 1, true, false, 0, 0},
@@ -322,11 +328,11 @@ static void attention_cases(rig *r) {
 /* A token's row does not depend on the others. */
 static void attention_rows(rig *r) {
     uint64_t seed = 23000;
-    static const och_dtype caches[] = {OCH_DTYPE_F32, OCH_DTYPE_F16, OCH_DTYPE_BF16};
-    for (int v = 0; v < 6; v++) {
-        attention_case s = {.cache = caches[v % 3], .n_heads = 6, .n_kv_heads = v < 3 ? 2 : 6, .head_dim = v < 3 ? 64 : 80,
-                            .block_tokens = 16, .scale = 0.125f, .window = v == 4 ? 21 : 0, .n_seqs = 3,
-                            .length = {90, 40, 7}, .tokens = {48, 9, 7}, .shuffle = v > 2};
+    for (int v = 0; v < 2 * N_CACHES; v++) {
+        attention_case s = {.cache = caches[v % N_CACHES], .n_heads = 6, .n_kv_heads = v < N_CACHES ? 2 : 6,
+                            .head_dim = v < N_CACHES ? 64 : 80, .block_tokens = 16, .scale = 0.125f,
+                            .window = v % N_CACHES == 1 && v >= N_CACHES ? 21 : 0, .n_seqs = 3, .length = {90, 40, 7},
+                            .tokens = {48, 9, 7}, .shuffle = v >= N_CACHES};
         char name[240];
         attention_name(&s, name, sizeof name);
         rng g = {seed++};
@@ -428,12 +434,75 @@ static void attention_bad_ids(rig *r) {
 
 /* ---- KV_WRITE ---- */
 
+/* The edges of E4M3: what rounds to 0 and to the least number, ties, saturation, infinities, NaN; bytes by hand. */
+static void kv_write_fp8(rig *r) {
+    static const struct {
+        float value;
+        uint8_t code;
+    } edges[] = {
+        {0.0f, 0x00},        {-0.0f, 0x00},        {0x1p-9f, 0x01},      {-0x1p-9f, 0x81},       {0x1p-10f, 0x00},   {-0x1p-10f, 0x00},
+        {0x1.02p-10f, 0x01}, {-0x1.02p-10f, 0x81}, {0x1.8p-9f, 0x02},    {0x1.4p-8f, 0x02},      {0x1.cp-7f, 0x07},  {0x1.ep-7f, 0x08},
+        {0x1p-6f, 0x08},     {1.0f, 0x38},         {1.0625f, 0x38},      {1.1875f, 0x3A},        {-1.0626f, 0xB9},   {240.0f, 0x77},
+        {-240.0f, 0xF7},     {256.0f, 0x78},       {432.0f, 0x7E},       {431.0f, 0x7D},         {448.0f, 0x7E},     {449.0f, 0x7E},
+        {464.0f, 0x7E},      {480.0f, 0x7E},       {1e30f, 0x7E},        {-1e30f, 0xFE},         {3e38f, 0x7E},      {1e-40f, 0x00},
+        {INFINITY, 0x7F},    {-INFINITY, 0x7F},    {NAN, 0x7F},          {0x1.fffffep-10f, 0x01}, {-448.0f, 0xFE},   {0x1.fp8f, 0x7E},
+    };
+    enum { N = (int)(sizeof edges / sizeof edges[0]) };
+    static const int32_t slot[] = {0};
+    och_op_call c = rig_call(OCH_OP_KV_WRITE);
+    c.attr.kv_write = (och_attr_kv){1, N, 1};
+    c.in[OCH_KV_WRITE_K] = rig_f32(r, 1, N, NULL);
+    c.in[OCH_KV_WRITE_V] = rig_f32(r, 1, N, NULL);
+    for (int i = 0; i < N; i++) {
+        rig_row(&c.in[OCH_KV_WRITE_K], 0)[i] = edges[i].value;
+        rig_row(&c.in[OCH_KV_WRITE_V], 0)[N - 1 - i] = edges[i].value;
+    }
+    c.in[OCH_KV_WRITE_SLOTS] = rig_i32(r, 1, 1, slot);
+    c.out[0] = rig_tensor(r, OCH_DTYPE_F8_E4M3, 1, N, 0);
+    c.out[1] = rig_tensor(r, OCH_DTYPE_F8_E4M3, 1, N, 0);
+    if (rig_ran(r, &c, false, "edges of fp8"))
+        for (int i = 0; i < N; i++) {
+            uint8_t k = ((const uint8_t *)c.out[0].host)[i], v = ((const uint8_t *)c.out[1].host)[N - 1 - i];
+            if (k != edges[i].code || v != edges[i].code)
+                fail_msg("%.9g as fp8: expected 0x%02x, found 0x%02x in K and 0x%02x in V", (double)edges[i].value, edges[i].code, k, v);
+        }
+    rig_reset(r);
+}
+
+/* Every code is read as what it means: softmax over one position is V. */
+static void attention_fp8(rig *r) {
+    enum { HD = 128 };
+    static const int32_t table[] = {0}, seqs[] = {0}, positions[] = {0};
+    for (int half = 0; half < 2; half++) {
+        och_op_call c = rig_call(OCH_OP_ATTENTION);
+        c.attr.attention = (och_attr_attention){{1, HD, 16}, 1, 1.0f, 0.0f, 0};
+        c.in[OCH_ATTENTION_Q] = rig_f32(r, 1, HD, NULL);
+        c.in[OCH_ATTENTION_K] = rig_tensor(r, OCH_DTYPE_F8_E4M3, 1, 16 * HD, 0);
+        c.in[OCH_ATTENTION_V] = rig_tensor(r, OCH_DTYPE_F8_E4M3, 1, 16 * HD, 0);
+        memset(c.in[OCH_ATTENTION_Q].host, 0, HD * sizeof(float));
+        memset(c.in[OCH_ATTENTION_K].host, 0, 16 * HD);
+        memset(c.in[OCH_ATTENTION_V].host, 0, 16 * HD);
+        for (int e = 0; e < HD; e++) ((uint8_t *)c.in[OCH_ATTENTION_V].host)[e] = (uint8_t)(128 * half + e);
+        c.in[OCH_ATTENTION_TABLES] = rig_i32(r, 1, 1, table);
+        c.in[OCH_ATTENTION_SEQS] = rig_i32(r, 1, 1, seqs);
+        c.in[OCH_ATTENTION_POSITIONS] = rig_i32(r, 1, 1, positions);
+        c.out[0] = rig_f32(r, 1, HD, NULL);
+        r->nmse = 1e-9;
+        if (rig_ran(r, &c, false, "codes of fp8"))
+            for (int e = 0; e < HD; e++) {
+                float found = rig_row(&c.out[0], 0)[e], expected = rig_e4m3_value((uint8_t)(128 * half + e));
+                if (!(isnan(found) && isnan(expected)) && !(fabs((double)found - (double)expected) <= 1e-6 * fabs((double)expected)))
+                    fail_msg("code 0x%02x: expected %.9g, found %.9g", 128 * half + e, (double)expected, (double)found);
+            }
+        rig_reset(r);
+    }
+}
+
 static void kv_write_cases(rig *r) {
-    static const och_dtype caches[] = {OCH_DTYPE_F32, OCH_DTYPE_F16, OCH_DTYPE_BF16};
     r->nmse = 0.0;
     static const och_attr_kv shapes[] = {{1, 16, 16}, {3, 64, 16}, {2, 80, 32}, {1, 256, 32}, {2, 17, 5}};
     uint64_t seed = 26000;
-    for (int t = 0; t < 3; t++)
+    for (int t = 0; t < N_CACHES; t++)
         for (int v = 0; v < 5; v++)
             for (int n = 0; n < 40; n += n < 3 ? 1 : 12) {
                 const och_attr_kv kv = shapes[v];
@@ -520,12 +589,11 @@ static och_tensor rope_table(rig *r, rng *g, int64_t n, int rot_dim) {
 
 static double cache_ulp(och_dtype t, double x) {
     if (t == OCH_DTYPE_F32) return 0.0;
+    if (t == OCH_DTYPE_F8_E4M3) return fmax(fabs(x) * 0x1p-3, 0x1p-9);
     return fabs(x) * (t == OCH_DTYPE_F16 ? 0x1p-10 : 0x1p-7) + 1e-7;
 }
 
 static void qkv_post_cases(rig *r) {
-    r->nmse = 1e-7; /* of y far less; a cache may round the other way where two numbers are equally near */
-    static const och_dtype caches[] = {OCH_DTYPE_F32, OCH_DTYPE_F16, OCH_DTYPE_BF16};
     static const struct {
         int heads, kv_heads, dim, rot, block;
         och_rope_style style;
@@ -536,10 +604,12 @@ static void qkv_post_cases(rig *r) {
         {2, 1, 32, 0, 16, OCH_ROPE_HALF, 3},
     };
     uint64_t seed = 28000;
-    for (int t = 0; t < 3; t++)
+    for (int t = 0; t < N_CACHES; t++)
         for (size_t v = 0; v < sizeof shapes / sizeof shapes[0]; v++)
             for (int n = 0; n < 20; n = n < 3 ? n + 1 : n * 5 + 2) {
                 rng g = {seed++};
+                /* Of y far less; a cache may round the other way where two numbers are equally near. */
+                r->nmse = caches[t] == OCH_DTYPE_F8_E4M3 ? 1e-3 : 1e-7;
                 const och_attr_kv kv = {shapes[v].kv_heads, shapes[v].dim, shapes[v].block};
                 const och_attr_rope rope = {shapes[v].heads, shapes[v].dim, shapes[v].rot, shapes[v].style};
                 int q_cols = rope.n_heads * rope.head_dim, kv_cols = kv.n_kv_heads * kv.head_dim;

@@ -84,12 +84,11 @@ static void odd_glu(rig *r) {
 
 /* An odd number in q, in K or in V of position `at` of sequence 0. All of a sequence's scores can be -infinity too. */
 static void odd_attention(rig *r) {
-    static const och_dtype caches[] = {OCH_DTYPE_F32, OCH_DTYPE_F16, OCH_DTYPE_BF16};
     enum { IN_Q, IN_K, IN_V, N_PLACES };
     static const char *const places[] = {"q", "k", "v"};
     uint64_t seed = 62000;
     r->odd_alike = true;
-    for (int t = 0; t < 3; t++)
+    for (int t = 0; t < N_CACHES; t++)
         for (int kind = 0; kind < N_ODD; kind++)
             for (int place = 0; place < N_PLACES; place++)
                 for (int v = 0; v < 10; v++) {
