@@ -23,7 +23,9 @@ typedef struct och_trial {
     double nmse;  /* the greatest of the outputs' normalised mean square errors; infinite where a value is not finite */
     double bound; /* the most that this op, with these types, may have */
     uint64_t floor_bytes, flops; /* each input once, each output once, weights as the file has them; operations */
-    double seconds; /* of a run, where runs were timed */
+    double seconds; /* of a run, where runs were timed: the median of a few rounds of them */
+    int n_copies;   /* of the operands, taken in turn so that none is found in the device's cache */
+    bool graph;     /* a round was one graph */
     char kernels[OCH_TRIAL_KERNELS_BYTES]; /* that were launched, in order; "" for a provider without kernels */
 } och_trial;
 

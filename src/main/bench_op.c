@@ -8,6 +8,7 @@
 #include "base/thread.h"
 #include "engine/selftest.h"
 #include "file/json.h"
+#include "op/gpu/gpu.h"
 #include "quant/format.h"
 
 #include <errno.h>
@@ -47,7 +48,7 @@ static och_tensor i32(int64_t rows, int64_t cols) {
     return (och_tensor){.dtype = OCH_DTYPE_I32, .rows = rows, .cols = cols, .row_bytes = (uint64_t)cols * 4};
 }
 
-enum { BLOCK = 32 };
+enum { BLOCK = 32, READ_BYTES = 1 << 30 };
 
 static void make_call(const shape *s, och_op_id op, och_op_call *c) {
     const och_attr_kv kv = {s->kv_heads, s->head_dim, BLOCK};
@@ -210,7 +211,7 @@ static och_status count(och_queue *q, const och_op_call *c, const och_trial_opti
 /* ---- report ---- */
 
 static void print_json(och_strbuf *b, const och_device *d, const och_op_call *c, const shape *s, const och_trial *t,
-                       const counts *n) {
+                       const counts *n, double read_rate) {
     bool sim = n->n_launches > 0, right = t->nmse <= t->bound;
     och_strbuf_printf(b,
                       "{\"op\": \"%s\", \"device\": \"%s\", \"arch\": \"%s\", \"evidence\": \"%s\", \"dtype\": \"%s\", "
@@ -230,14 +231,19 @@ static void print_json(och_strbuf *b, const och_device *d, const och_op_call *c,
                           n->dram_read + n->dram_written,
                           (double)(n->dram_read + n->dram_written) / (double)t->floor_bytes, n->misses,
                           och_strbuf_str(&n->lines));
-    else if (t->seconds > 0)
-        och_strbuf_printf(b, ", \"seconds\": %.6g, \"bytes_per_second\": %.4g, \"flops_per_second\": %.4g}\n", t->seconds,
-                          (double)t->floor_bytes / t->seconds, (double)t->flops / t->seconds);
-    else och_strbuf_puts(b, "}\n");
+    else if (t->seconds > 0) {
+        och_strbuf_printf(b,
+                          ", \"seconds\": %.6g, \"bytes_per_second\": %.4g, \"flops_per_second\": %.4g, \"copies\": %d, "
+                          "\"graph\": %s",
+                          t->seconds, (double)t->floor_bytes / t->seconds, (double)t->flops / t->seconds, t->n_copies,
+                          t->graph ? "true" : "false");
+        if (read_rate > 0) och_strbuf_printf(b, ", \"read_bytes_per_second\": %.4g", read_rate);
+        och_strbuf_puts(b, "}\n");
+    } else och_strbuf_puts(b, "}\n");
 }
 
 static void print_text(och_strbuf *b, const och_device *d, const och_op_call *c, const och_trial *t, const counts *n,
-                       const och_strbuf *launches) {
+                       const och_strbuf *launches, double read_rate) {
     bool right = t->nmse <= t->bound;
     och_strbuf_printf(b, "%s on %s (%s), provider %s%s%s\n", och_op_name(c->op), d->info.label, d->info.arch, t->provider->name,
                       t->kernels[0] ? ": " : "", t->kernels);
@@ -248,9 +254,15 @@ static void print_text(och_strbuf *b, const och_device *d, const och_op_call *c,
         och_strbuf_printf(b, "all, simulated      %14" PRIu64 " DRAM bytes, %.4f of the floor; workgroups missed %.4f of it\n",
                           n->dram_read + n->dram_written, (double)(n->dram_read + n->dram_written) / (double)t->floor_bytes,
                           (double)n->misses / (double)t->floor_bytes);
-    } else if (t->seconds > 0)
-        och_strbuf_printf(b, "%.6f s a run, %.2f GB/s of the floor, %.2f GFLOP/s\n", t->seconds,
-                          (double)t->floor_bytes / t->seconds * 1e-9, (double)t->flops / t->seconds * 1e-9);
+    } else if (t->seconds > 0) {
+        och_strbuf_printf(b, "%.3f us a run%s", t->seconds * 1e6, t->graph ? " in a graph" : "");
+        if (t->n_copies > 1) och_strbuf_printf(b, ", %d copies of the operands in turn", t->n_copies);
+        och_strbuf_printf(b, ": %.2f GB/s of the floor, %.2f GFLOP/s\n", (double)t->floor_bytes / t->seconds * 1e-9,
+                          (double)t->flops / t->seconds * 1e-9);
+        if (read_rate > 0)
+            och_strbuf_printf(b, "the device reads %.2f GB/s where it does nothing else: %.1f%% of that\n", read_rate * 1e-9,
+                              100.0 * (double)t->floor_bytes / t->seconds / read_rate);
+    }
 }
 
 static bool op_from_name(const char *name, och_op_id *out_op) {
@@ -281,6 +293,7 @@ int och_cmd_bench_op(int argc, char **argv) {
                .dtype = OCH_DTYPE_NONE};
     int32_t runs = 20, threads = 0;
     bool json = false;
+    double read_rate = 0.0;
     const och_opt opts[] = {
         {"device", 'd', OCH_OPT_STR, &device, 0, 0, "D", "see `ochre devices` (default: auto)", NULL},
         {"dtype", 0, OCH_OPT_STR, &dtype, 0, 0, "F", "of the weight (default: Q8_0) or of the state (default: F16)", NULL},
@@ -334,13 +347,14 @@ int och_cmd_bench_op(int argc, char **argv) {
     else if (st == OCH_OK) {
         if (d->info.kind != OCH_DEV_SIMULATED) o.n_runs = runs;
         st = och_trial_run(q, &call, &o, &t, &err);
+        if (st == OCH_OK && o.n_runs && o.provider->has_kernels) st = och_gpu_read_rate(q, READ_BYTES, &read_rate, &err);
     }
     if (st != OCH_OK) {
         rc = och_main_fail(&err);
         goto done;
     }
-    if (json) print_json(&out, d, &call, &s, &t, &n);
-    else print_text(&out, d, &call, &t, &n, &launches);
+    if (json) print_json(&out, d, &call, &s, &t, &n, read_rate);
+    else print_text(&out, d, &call, &t, &n, &launches, read_rate);
     if (out.failed || launches.failed || n.lines.failed) och_main_error("out of memory for the report");
     else {
         fputs(och_strbuf_str(&out), stdout);

@@ -375,6 +375,23 @@ static void state_of_bytes(kernel_rig *k) {
     }
 }
 
+static void digests(kernel_rig *k) {
+    enum { N = 3, D = 4096 };
+    static uint32_t words[N * D];
+    int32_t found[N];
+    state = 12;
+    for (int i = 0; i < N * D; i++) words[i] = (uint32_t)random_u64();
+    for (int v = 0; v < 2; v++) {
+        och_kl_actual args[] = {kernel_rig_i32(k, "x", (int32_t *)words, N, D), kernel_rig_i32(k, "y", found, N, 1)};
+        kernel_rig_run(k, "digest", v ? "READS=1,WAVES=2" : "READS=8,WAVES=8", args, 2);
+        for (int i = 0; i < N; i++) {
+            uint32_t sum = 0;
+            for (int j = 0; j < D; j++) sum += words[i * D + j];
+            assert_int_equal((uint32_t)found[i], sum);
+        }
+    }
+}
+
 typedef struct job {
     const char *device;
     void (*run)(kernel_rig *k);
@@ -394,7 +411,7 @@ int main(int argc, char **argv) {
         void (*run)(kernel_rig *k);
     } groups[] = {{"softmax, logsumexp", distributions}, {"odd distributions", odd_distributions},
                   {"argmax", greatest}, {"sample", draws}, {"odd draws", odd_draws}, {"layer_norm", layer_norm},
-                  {"cast, fill", conversions}, {"dequantise", decoding}, {"attention, fp8", state_of_bytes}};
+                  {"cast, fill", conversions}, {"dequantise", decoding}, {"attention, fp8", state_of_bytes}, {"digest", digests}};
     enum { GROUPS = sizeof groups / sizeof groups[0], DEVICES = 16 };
     static struct CMUnitTest tests[GROUPS * DEVICES];
     static char names[GROUPS * DEVICES][64], list[1024];

@@ -48,6 +48,10 @@ const char *och_gpu_type(och_dtype t);
 #define OCH_GPU_CACHE_SPEC_BYTES 24
 void och_gpu_cache_spec(const och_device *d, och_dtype t, char out_spec[OCH_GPU_CACHE_SPEC_BYTES]);
 
+/* Bytes a second that a kernel reads which does nothing else, over n_bytes that it allocates: take several times the cache. The
+ * best of a few rounds, host time of the launches included. */
+OCH_WARN_UNUSED och_status och_gpu_read_rate(och_queue *q, uint64_t n_bytes, double *out_bytes_per_second, och_err *err);
+
 /* rms_norm of groups of that many columns, for the files that norm before a product. width: as och_gpu_width; sums do not
  * depend on it. */
 OCH_WARN_UNUSED och_status och_gpu_norm_kernel(const och_device *d, int64_t group_cols, bool add_one, int width,
