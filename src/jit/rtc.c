@@ -48,7 +48,8 @@ typedef struct calls {
     char tried[256]; /* of an old hipRTC, by the target's row: 'y' and 'n'; under the lock of the candidates */
 } calls;
 
-static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER; /* old hipRTCs keep state of a compilation in globals */
+/* Old hipRTCs keep state of a compilation in globals. NVRTC serves any number of threads (its manual, "Thread Safety"). */
+static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- looking for them ---- */
 
@@ -190,7 +191,7 @@ static och_status run(const och_candidate *c, const char *label, const char *tex
     const calls *k = c->calls;
     program_handle p = NULL;
     och_status st = OCH_OK;
-    pthread_mutex_lock(&one_at_a_time);
+    if (!c->row->cuda) pthread_mutex_lock(&one_at_a_time);
     int rc = k->CreateProgram(&p, text, name, 0, NULL, NULL);
     if (rc) {
         st = och_err_set_native(err, OCH_COMPILE, rc, "%s: %s: making the program: %s", label, c->label, k->GetErrorString(rc));
@@ -226,7 +227,7 @@ static och_status run(const och_candidate *c, const char *label, const char *tex
         while (out->code_bytes && !out->code[out->code_bytes - 1]) out->code_bytes--;
 done:
     if (p) (void)k->DestroyProgram(&p);
-    pthread_mutex_unlock(&one_at_a_time);
+    if (!c->row->cuda) pthread_mutex_unlock(&one_at_a_time);
     return st;
 }
 

@@ -119,6 +119,8 @@ typedef struct och_kl_dialect {
     const char *vector;     /* format of a vector's typedef: element, lanes, element, lanes */
     const char *f16;        /* typedef of f16; NULL: piece F16 */
     const char *launch;     /* format of a kernel's attributes: threads */
+    uint32_t lds_static_bytes; /* the most LDS that code may have of its own; 0: as much as there is */
+    const char *lds_block;  /* what is given at the launch beyond that: bytes called och_lds, aligned to 16 */
     const och_kl_piece_row *rows;
     int n_rows;
 } och_kl_dialect;

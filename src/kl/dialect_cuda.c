@@ -329,6 +329,8 @@ const och_kl_dialect och_kl_dialect_cuda = {
     .vector = "typedef och_vector<%s, %d> %sx%d;\n",
     .f16 = NULL,
     .launch = "__launch_bounds__(%d)",
+    .lds_static_bytes = 49152, /* CUDA C++ Programming Guide, "Compute Capabilities": more must be dynamic */
+    .lds_block = "alignas(16) extern __shared__ u8 och_lds[];",
     .rows = rows,
     .n_rows = (int)(sizeof rows / sizeof rows[0]),
 };

@@ -332,6 +332,28 @@ static void emit_parameters(och_kl_emitter *e) {
     if (at > s->args_bytes) e->broken = "the parameters take more than the signature's argument bytes";
 }
 
+/* The arrays in LDS, each from a multiple of 16 bytes on (spec.c counts them so). */
+static void emit_lds(och_kl_emitter *e) {
+    uint64_t at = 0;
+    if (e->c->signature.lds_launch_bytes) {
+        begin(e, NULL);
+        put(e, e->dialect->lds_block);
+        newline(e);
+    }
+    for (const och_kl_var *v = e->c->vars; v; v = v->next) {
+        if (v->space != OCH_KL_LDS) continue;
+        const char *type = och_kl_base_names[v->type.base], *name = och_kl_var_name(e, v);
+        uint64_t n = 1;
+        for (int d = 0; d < v->n_dims; d++) n *= v->dims[d];
+        begin(e, NULL);
+        if (e->c->signature.lds_launch_bytes)
+            och_strbuf_printf(e->out, "%s *const %s = (%s *)(och_lds + %" PRIu64 ");", type, name, type, at);
+        else och_strbuf_printf(e->out, "alignas(16) __shared__ %s %s[%" PRIu64 "];", type, name, n);
+        newline(e);
+        at += (n * och_kl_base_bytes(v->type.base) * v->type.lanes + 15) / 16 * 16;
+    }
+}
+
 static void emit_kernel(och_kl_emitter *e) {
     const och_kl_signature *s = &e->c->signature;
     put(e, "extern \"C\" __global__ ");
@@ -340,15 +362,7 @@ static void emit_kernel(och_kl_emitter *e) {
     emit_parameters(e);
     put(e, ") {\n");
     e->indent = 1;
-    for (const och_kl_var *v = e->c->vars; v; v = v->next) {
-        if (v->space != OCH_KL_LDS) continue;
-        uint64_t n = 1;
-        for (int d = 0; d < v->n_dims; d++) n *= v->dims[d];
-        begin(e, NULL);
-        och_strbuf_printf(e->out, "alignas(16) __shared__ %s %s[%" PRIu64 "];", och_kl_base_names[v->type.base],
-                          och_kl_var_name(e, v), n);
-        newline(e);
-    }
+    emit_lds(e);
     emit_list(e, &e->c->body);
     put(e, "}\n");
 }

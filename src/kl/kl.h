@@ -112,6 +112,7 @@ typedef struct och_kl_signature {
     char target[OCH_TARGET_NAME_BYTES];
     int wave, waves, threads;       /* lanes; waves and work-items of a workgroup */
     uint32_t lds_bytes, args_bytes;
+    uint32_t lds_launch_bytes;      /* lds_bytes where they are given at the launch and are none of the code's own; else 0 */
     int n_args, n_sizes, n_rules;
     och_kl_arg args[OCH_KL_MAX_ARGS];
     char sizes[OCH_KL_MAX_SIZES][OCH_KL_NAME_BYTES];
@@ -149,7 +150,7 @@ typedef struct och_kl_actual {
 
 typedef struct och_kl_packed {
     uint32_t grid[3], group[3];
-    uint32_t lds_bytes; /* beyond what the code has: 0 */
+    uint32_t lds_bytes; /* beyond what the code has of its own */
     uint32_t n_bytes;
     unsigned char args[OCH_KL_MAX_ARG_BYTES];
 } och_kl_packed;

@@ -313,6 +313,7 @@ och_status och_kl_pack(const och_kl_signature *s, const och_kl_actual *actuals, 
     }
     out->group[0] = (uint32_t)s->threads;
     out->group[1] = out->group[2] = 1;
+    out->lds_bytes = s->lds_launch_bytes;
     out->n_bytes = s->args_bytes;
     return OCH_OK;
 }

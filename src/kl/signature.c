@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#define MAGIC 0x3253424fu /* "OBS2" */
+#define MAGIC 0x3353424fu /* "OBS3" */
 
 static void put(och_strbuf *b, uint64_t v, int n_bytes) {
     unsigned char raw[8];
@@ -35,6 +35,7 @@ och_status och_kl_signature_write(const och_kl_signature *s, och_strbuf *out, oc
     put(out, (uint64_t)s->waves, 4);
     put(out, (uint64_t)s->threads, 4);
     put(out, s->lds_bytes, 4);
+    put(out, s->lds_launch_bytes, 4);
     put(out, s->args_bytes, 4);
     put(out, (uint64_t)s->n_args, 1);
     put(out, (uint64_t)s->n_sizes, 1);
@@ -145,9 +146,9 @@ static bool get_all(och_cursor *c, och_kl_signature *s) {
     if (!get_str(c, s->kernel, sizeof s->kernel) || !get_str(c, s->entry, sizeof s->entry) ||
         !get_str(c, s->spec, sizeof s->spec) || !get_str(c, s->target, sizeof s->target) ||
         !get_int(c, 4, 1024, &s->wave) || !get_int(c, 4, 1024, &s->waves) || !get_int(c, 4, 1024, &s->threads) ||
-        !get_u32(c, &s->lds_bytes) || !get_u32(c, &s->args_bytes) || !get_int(c, 1, OCH_KL_MAX_ARGS, &s->n_args) ||
+        !get_u32(c, &s->lds_bytes) || !get_u32(c, &s->lds_launch_bytes) || !get_u32(c, &s->args_bytes) || !get_int(c, 1, OCH_KL_MAX_ARGS, &s->n_args) ||
         !get_int(c, 1, OCH_KL_MAX_SIZES, &s->n_sizes) || !get_int(c, 1, OCH_KL_MAX_RULES, &s->n_rules) ||
-        s->args_bytes > OCH_KL_MAX_ARG_BYTES || s->wave < 1 || s->threads != s->wave * s->waves)
+        s->args_bytes > OCH_KL_MAX_ARG_BYTES || (s->lds_launch_bytes && s->lds_launch_bytes != s->lds_bytes) || s->wave < 1 || s->threads != s->wave * s->waves)
         return false;
     for (int i = 0; i < s->n_args; i++)
         if (!get_arg(c, s, &s->args[i])) return false;
@@ -169,6 +170,6 @@ och_status och_kl_signature_read(const void *bytes, size_t n_bytes, och_kl_signa
     memset(out_s, 0, sizeof *out_s);
     return och_err_set(
         err, OCH_CORRUPT,
-        "a kernel's signature: expected the fields of version 2, found something else at byte %llu of %zu",
+        "a kernel's signature: expected the fields of version 3, found something else at byte %llu of %zu",
         (unsigned long long)c.pos, n_bytes);
 }

@@ -2,6 +2,7 @@
 #include "kl/spec.h"
 
 #include "base/alloc.h"
+#include "kl/dialect.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -484,6 +485,8 @@ static bool lds_total(och_kl_spec *s) {
                             s->kernel->name, (unsigned long long)total, s->profile.target.target->name,
                             (long long)limit);
     s->sig->lds_bytes = (uint32_t)total;
+    uint32_t most = och_kl_dialect_of(&s->profile)->lds_static_bytes;
+    s->sig->lds_launch_bytes = most && total > most ? (uint32_t)total : 0;
     return true;
 }
 

@@ -4,6 +4,7 @@
  *   VERSION (13000)   DEVICES (1)   NAME   CAPABILITY (90)   MEMORY   INIT (result of cuInit)   NO_xxx: without this call
  *   END: what its finalizer does
  * and fake_fail(call, result) makes the next call of that name fail. */
+#include <elf.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -379,6 +380,17 @@ EXPORT R cuEventSynchronize(event *e) {
 
 /* ---- modules ---- */
 
+/* The kernels of a cubin have a section .text.NAME each: written out as the entries of PTX. */
+static void entries(const unsigned char *elf, char *out, Z n) {
+    Elf64_Ehdr h;
+    memcpy(&h, elf, sizeof h);
+    const Elf64_Shdr *s = (const void *)(elf + h.e_shoff);
+    const char *names = (const char *)elf + s[h.e_shstrndx].sh_offset;
+    Z at = (Z)snprintf(out, n, ".version of a cubin\n");
+    for (int i = 0; i < h.e_shnum && at < n; i++)
+        if (!strncmp(names + s[i].sh_name, ".text.", 6)) at += (Z)snprintf(out + at, n - at, ".entry %s(\n", names + s[i].sh_name + 6);
+}
+
 EXPORT R cuModuleLoadDataEx(module **out, const void *image, unsigned n, int *options, void **values) {
     IN(cuModuleLoadDataEx, forbidden);
     static const char elf[] = "\177ELF";
@@ -389,7 +401,8 @@ EXPORT R cuModuleLoadDataEx(module **out, const void *image, unsigned n, int *op
         return 218;
     }
     *out = calloc(1, sizeof **out);
-    snprintf((*out)->text, sizeof (*out)->text, "%s", text);
+    if (text[0]) snprintf((*out)->text, sizeof (*out)->text, "%s", text);
+    else entries(image, (*out)->text, sizeof (*out)->text);
     return 0;
 }
 EXPORT R cuModuleUnload(module *m) {
