@@ -475,6 +475,25 @@ static void remove_left(const och_cache *c, const char *key) {
     och_free(tmp);
 }
 
+och_status och_cache_scratch(och_cache *c, const char *key, och_strbuf *out, och_err *err) {
+    char *tmp = och_cache_join(c, "tmp", NULL), *path = aside(c, key);
+    och_status st = OCH_OK;
+    if (!tmp || !path) st = och_err_nomem(err, strlen(c->root) + 128, "a path");
+    else if (!make_folders(tmp)) st = och_err_set_native(err, OCH_IO, errno, "%s: %s", tmp, strerror(errno));
+    if (st == OCH_OK) {
+        remove_left(c, key);
+        if (mkdir(path, 0700) != 0) st = och_err_set_native(err, OCH_IO, errno, "%s: %s", path, strerror(errno));
+    }
+    if (st == OCH_OK) {
+        och_strbuf_puts(out, path);
+        st = och_strbuf_status(out, err);
+        if (st != OCH_OK) och_cache_remove_dir(path);
+    }
+    och_free(tmp);
+    och_free(path);
+    return st;
+}
+
 static och_status build(const char *path, const char *key, const och_cache_entry *e, uint64_t *out_bytes, och_err *err) {
     och_strbuf manifest = {0};
     och_status st = OCH_OK;

@@ -47,6 +47,10 @@ void och_cache_unlock(och_cache *cache, const char *key, int lock);
 och_status och_cache_store(och_cache *cache, const char *key, const och_cache_entry *entry, och_err *err) OCH_WARN_UNUSED;
 och_status och_cache_discard(och_cache *cache, const char *key, och_err *err) OCH_WARN_UNUSED;
 
+/* Makes an empty folder for what a builder of the entry writes on its way; takes away what earlier ones left who were killed.
+ * Under the lock; its caller removes it with och_cache_remove_dir (cache_priv.h). */
+och_status och_cache_scratch(och_cache *cache, const char *key, och_strbuf *out_path, och_err *err) OCH_WARN_UNUSED;
+
 /* The path of an entry. */
 och_status och_cache_path(const och_cache *cache, const char *key, och_strbuf *out, och_err *err) OCH_WARN_UNUSED;
 

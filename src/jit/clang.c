@@ -151,30 +151,28 @@ static och_status arguments(const och_candidate *c, const och_jit_job *job, och_
     return och_strbuf_status(out, err);
 }
 
-/* A folder for what clang writes between its steps ("--gfx1151-....o"): one that was ended leaves it there. The variable that
- * names the folder, to be removed by unmake_scratch. */
-static och_status make_scratch(char *variable, size_t n, och_err *err) {
-    const char *folder = och_env_get(OCH_ENV_TMPDIR);
+/* A folder for what clang writes between its steps ("--gfx1151-....o"): one that was ended leaves it there. `variable` names
+ * the folder for it, "TMPDIR=...". */
+static och_status name_scratch(const char *given, char *variable, size_t n, och_err *err) {
+    const char *folder = given ? given : och_env_get(OCH_ENV_TMPDIR);
     if (!folder || !*folder) folder = "/tmp";
-    int size = snprintf(variable, n, "TMPDIR=%s/ochre-clang-XXXXXX", folder);
-    if (size < 0 || (size_t)size >= n) return och_err_set(err, OCH_INVALID, "TMPDIR: expected a shorter path, found %.400s", folder);
-    if (!mkdtemp(variable + strlen("TMPDIR=")))
+    int size = snprintf(variable, n, "TMPDIR=%s%s", folder, given ? "" : "/ochre-clang-XXXXXX");
+    if (size < 0 || (size_t)size >= n) return och_err_set(err, OCH_INVALID, "a folder for clang: expected a shorter path, found %.400s", folder);
+    if (!given && !mkdtemp(variable + strlen("TMPDIR=")))
         return och_err_set_native(err, OCH_IO, errno, "%.400s: no folder could be made there for clang: %s", folder, strerror(errno));
     return OCH_OK;
 }
 
-static void unmake_scratch(const char *variable) { och_cache_remove_dir(variable + strlen("TMPDIR=")); }
-
 static och_status compile(const och_candidate *c, const och_jit_job *job, const och_strbuf *text, const och_strbuf *told,
                           const och_compile_limits *limits, och_compiled *out, och_err *err) {
     size_t n;
-    char scratch[1024];
+    char scratch[4200];
     const char *const set[] = {scratch, NULL};
     const char **argv = och_arguments_split(told, 1, &n);
     if (!argv) return och_err_nomem(err, n * sizeof *argv, "a compiler's arguments");
     argv[0] = c->path;
     och_spawn_result r;
-    och_status made = make_scratch(scratch, sizeof scratch, err);
+    och_status made = name_scratch(limits->scratch, scratch, sizeof scratch, err);
     if (made != OCH_OK) {
         och_free(argv);
         return made;
@@ -188,7 +186,7 @@ static och_status compile(const och_candidate *c, const och_jit_job *job, const 
                                                .cancel = limits->cancel},
                                   &r, err);
     och_free(argv);
-    unmake_scratch(scratch);
+    if (!limits->scratch) och_cache_remove_dir(scratch + strlen("TMPDIR="));
     out->log = r.err;
     r.err = (och_strbuf){0};
     if (st == OCH_OK && (r.signal || r.exit_status)) {

@@ -47,10 +47,11 @@ typedef struct och_compiled {
     och_strbuf log; /* all that the compiler said */
 } och_compiled;
 
-/* What ends a compilation early. */
+/* What ends a compilation early, and where it may write. */
 typedef struct och_compile_limits {
     uint64_t timeout_ns;
     const atomic_bool *cancel;
+    const char *scratch; /* an empty folder, which the caller removes; NULL: one of the compilation's own, in TMPDIR */
 } och_compile_limits;
 
 struct och_compiler_row {

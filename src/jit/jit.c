@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/size.h"
 #include "jit/cache.h"
+#include "jit/cache_priv.h"
 #include "jit/check.h"
 #include "jit/compiler.h"
 #include "jit/pack.h"
@@ -236,9 +237,14 @@ static och_status compile(och_jit *jit, const och_jit_job *job, const och_candid
                           och_jit_artifact **out, och_strbuf *log, och_err *err) {
     och_compiled made;
     och_checked checked;
-    och_strbuf place = {0};
+    och_strbuf place = {0}, scratch = {0};
     och_log(OCH_LOG_INFO, "%s: compiling with %s", job->label, compiler->label);
-    och_status st = och_compile(compiler, job, &(och_compile_limits){jit->timeout_ns, cancel_of(jit, job)}, &made, err);
+    och_err no_scratch = {0}; /* then the compiler looks for a folder itself */
+    bool has_scratch = store && och_cache_scratch(jit->cache, key, &scratch, &no_scratch) == OCH_OK;
+    const och_compile_limits limits = {jit->timeout_ns, cancel_of(jit, job), has_scratch ? scratch.data : NULL};
+    och_status st = och_compile(compiler, job, &limits, &made, err);
+    if (has_scratch) och_cache_remove_dir(scratch.data);
+    och_strbuf_deinit(&scratch);
     if (log) och_strbuf_append(log, och_strbuf_str(&made.log), made.log.size);
     if (st == OCH_OK)
         st = och_jit_check(made.code, made.code_bytes, made.kind, job, &job->target, job->code_object_version, &checked, err);
