@@ -3,7 +3,8 @@
  *
  * Devices: OCHRE_TEST_DEVICES, as och_device_open takes them, separated by commas; else one simulated board whose waves have
  * 32 lanes and one whose waves have 64, and the null device, which tests the way there and back (op_emulated.h). An argument
- * keeps the tests whose name contains it: conform_test_ops_devices linear, conform_test_ops_devices rope:sim:gfx942. */
+ * keeps the tests whose name contains it: conform_test_ops_devices linear, conform_test_ops_devices rope:sim:gfx942; several stand
+ * between commas, and -threads leaves those out. */
 #include "base/env.h"
 #include "conform/support/op_suite.h"
 

@@ -1,5 +1,6 @@
-/* Captured decode steps on simulated boards of both wave sizes: the same bytes as without, for every step of a run whose
- * inputs differ from step to step; what the check finds when a graph is not what it should be; what happens cold. */
+/* Captured decode steps, on OCHRE_TEST_DEVICES, else on simulated boards of both wave sizes: the same bytes as without, for every
+ * step of a run whose inputs differ from step to step; what the check finds when a graph is not what it should be; what happens
+ * cold. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,12 +18,18 @@
 #define VOCAB 288
 #define MAX_SEQUENCES 3
 
-static const char *const boards[] = {"sim:gfx1151", "sim:gfx942"};
+static const char *boards[8] = {"sim:gfx1151", "sim:gfx942"};
+static size_t n_boards = 2;
 static const char *const models[] = {"tiny-llama", "tiny-gemma3", "tiny-qwen3", "tiny-olmo2"};
 
 static och_err err;
 static void ok(och_status st) {
     if (st != OCH_OK) fail_msg("%s: %s", och_status_name(st), err.message);
+}
+
+static const char *test_data(void) {
+    const char *folder = och_env_get(OCH_ENV_OCHRE_TEST_DATA);
+    return folder ? folder : OCHRE_TEST_DIR;
 }
 
 static och_device *open_board(const char *name) {
@@ -35,7 +42,7 @@ static och_device *open_board(const char *name) {
 static och_model *open_model(const char *name, och_device *d) {
     och_model *m;
     char path[512];
-    snprintf(path, sizeof path, "%s/golden/%s", OCHRE_TEST_DIR, name);
+    snprintf(path, sizeof path, "%s/golden/%s", test_data(), name);
     ok(och_model_open(path, d, NULL, &m, &err));
     return m;
 }
@@ -102,7 +109,7 @@ static void on_and_off_give_the_same_bytes(void **state) {
     (void)state;
     uint64_t bytes, count, bytes_then, count_then;
     char where[128];
-    for (size_t d = 0; d < OCH_COUNT(boards); d++) {
+    for (size_t d = 0; d < n_boards; d++) {
         och_device *device = open_board(boards[d]);
         assert_true(device->info.graphs && device->info.graphs_reason[0]);
         for (size_t m = 0; m < OCH_COUNT(models); m++) {
@@ -186,7 +193,7 @@ static och_status wrong_destroy(och_graph *g, och_err *e) {
 static void a_graph_that_is_none_is_found(void **state) {
     (void)state;
     char where[128];
-    for (size_t d = 0; d < OCH_COUNT(boards); d++) {
+    for (size_t d = 0; d < n_boards; d++) {
         och_device *device = open_board(boards[d]);
         och_model *model = open_model("tiny-llama", device);
         och_session *off = open_session(model, OCH_GRAPHS_OFF, false);
@@ -231,7 +238,7 @@ static void keep_log(void *user, och_log_level level, const char *message) {
 static void a_cold_capture_names_the_call(void **state) {
     (void)state;
     char where[128];
-    for (size_t d = 0; d < OCH_COUNT(boards); d++) {
+    for (size_t d = 0; d < n_boards; d++) {
         och_device *device = open_board(boards[d]), *other = open_board(boards[d]);
         och_model *model = open_model("tiny-qwen3", device), *model_off = open_model("tiny-qwen3", other);
         och_session *on = open_session(model, OCH_GRAPHS_ON, false), *off = open_session(model_off, OCH_GRAPHS_OFF, false);
@@ -273,7 +280,7 @@ static bool used(och_model *m, och_graphs_wish wish) {
 
 static void who_decides(void **state) {
     (void)state;
-    och_device *device = open_board("sim:gfx1151"), *cpu = open_board("cpu");
+    och_device *device = open_board(boards[0]), *cpu = open_board("cpu");
     och_model *model = open_model("tiny-llama", device), *on_cpu = open_model("tiny-llama", cpu);
     och_session *s;
     och_session_options o = {.graphs = OCH_GRAPHS_ON};
@@ -299,7 +306,7 @@ static void who_decides(void **state) {
     /* a plan that the host runs cannot be recorded: what the host does is not the queue's */
     och_model_options reference = {.only = "reference"};
     char path[512];
-    snprintf(path, sizeof path, "%s/golden/tiny-llama", OCHRE_TEST_DIR);
+    snprintf(path, sizeof path, "%s/golden/tiny-llama", test_data());
     ok(och_model_open(path, device, &reference, &model, &err));
     assert_int_equal(och_session_create(model, &o, &s, &err), OCH_UNSUPPORTED);
     assert_non_null(strstr(err.message, "provider reference"));
@@ -313,6 +320,11 @@ static void who_decides(void **state) {
 int main(void) {
     setenv("OCHRE_KERNEL_CHECK", "0", 1); /* it would warm what is to be cold */
     och_log_set_sink(keep_log, NULL);
+    const char *list = och_env_get(OCH_ENV_OCHRE_TEST_DEVICES);
+    static char names[256];
+    snprintf(names, sizeof names, "%s", list ? list : "");
+    if (list) n_boards = 0;
+    for (char *rest = names, *name; n_boards < OCH_COUNT(boards) && (name = strtok_r(rest, ",", &rest));) boards[n_boards++] = name;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(on_and_off_give_the_same_bytes),
         cmocka_unit_test(a_graph_that_is_none_is_found),
