@@ -3,17 +3,13 @@
 
 #include "base/alloc.h"
 #include "base/env.h"
-#include "base/spawn.h"
 #include "file/write.h"
 #include "jit/kernel.h"
 #include "kl/builtin.h"
 #include "kl/unit_print.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 /* ---- options that emit, build and disasm share ---- */
 
@@ -301,48 +297,6 @@ static const och_usage disasm_usage = {
     "and the PTX text for NVIDIA's.\n",
     "  ochre kernels disasm matmul --target gfx1201 -p F=F16\n"};
 
-static bool find_objdump(och_strbuf *path, och_strbuf *tried) {
-    static const char *const names[] = {"llvm-objdump-22", "llvm-objdump-21", "llvm-objdump-20", "llvm-objdump-19", "llvm-objdump"};
-    const char *rocm = och_env_get(OCH_ENV_ROCM_PATH);
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (och_spawn_find(names[i], path)) return true;
-        och_strbuf_printf(tried, "%s%s", i ? ", " : "", names[i]);
-    }
-    if (!rocm) return false;
-    och_strbuf_clear(path);
-    och_strbuf_printf(path, "%s/llvm/bin/llvm-objdump", rocm);
-    och_strbuf_printf(tried, ", %s", och_strbuf_str(path));
-    return !path->failed && access(path->data, X_OK) == 0;
-}
-
-static int disassemble(const och_jit_artifact *a) {
-    och_strbuf path = {0}, tried = {0};
-    och_spawn_result result = {0};
-    och_err err = {0};
-    const char *folder = och_env_get(OCH_ENV_TMPDIR);
-    char file[512];
-    int rc = -1, fd = -1;
-    snprintf(file, sizeof file, "%.480s/ochre-disasm-XXXXXX", folder ? folder : "/tmp");
-    if (!find_objdump(&path, &tried)) rc = och_main_error("no disassembler: looked for %s", och_strbuf_str(&tried));
-    if (rc < 0 && (fd = mkstemp(file)) < 0) rc = och_main_error("%s: cannot be created", file);
-    if (rc < 0) {
-        const char *argv[] = {path.data, "-d", "--no-show-raw-insn", file, NULL};
-        const och_spawn spawn = {.argv = argv};
-        if (write(fd, a->code, a->code_bytes) != (ssize_t)a->code_bytes) rc = och_main_error("%s: cannot be written", file);
-        else if (och_spawn_run(&spawn, &result, &err) != OCH_OK) rc = och_main_fail(&err);
-        else if (result.exit_status != 0) rc = och_main_error("%s: %s", path.data, och_strbuf_str(&result.err));
-        else fputs(och_strbuf_str(&result.out), stdout);
-        och_spawn_result_deinit(&result);
-    }
-    if (fd >= 0) {
-        close(fd);
-        unlink(file);
-    }
-    och_strbuf_deinit(&path);
-    och_strbuf_deinit(&tried);
-    return rc < 0 ? OCH_EXIT_OK : rc;
-}
-
 static int cmd_disasm(int argc, char **argv) {
     wanted w = {0};
     int rc = parse_wanted(&w, &disasm_usage, false, false, argc, argv);
@@ -351,8 +305,13 @@ static int cmd_disasm(int argc, char **argv) {
         och_jit_artifact *a = NULL;
         rc = make(&w, &k);
         if (rc < 0) rc = compile(&k, &a);
-        if (rc < 0 && a->kind == OCH_JIT_PTX) fwrite(a->code, 1, a->code_bytes, stdout), rc = OCH_EXIT_OK;
-        else if (rc < 0) rc = disassemble(a);
+        if (rc < 0) {
+            och_strbuf text = {0};
+            och_err err = {0};
+            if (och_kernel_disassemble(a, &text, &err) != OCH_OK) rc = och_main_fail(&err);
+            else fwrite(text.data, 1, text.size, stdout), rc = OCH_EXIT_OK;
+            och_strbuf_deinit(&text);
+        }
         och_jit_artifact_destroy(a);
         och_jit_kernel_deinit(&k);
     }

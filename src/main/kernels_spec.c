@@ -103,7 +103,7 @@ static void point(och_kernel_spec *s, size_t n) {
     }
 }
 
-static och_status add(och_kernel_specs *out, const och_kl_unit *unit, const och_kl_decl *kernel, bool decode, const choice *c, int n,
+static och_status add(och_kernel_specs *out, const och_kl_unit *unit, const och_kl_decl *kernel, uint32_t marks, const choice *c, int n,
                       const int *which, och_err *err) {
     if (out->n == out->capacity) {
         size_t capacity = out->capacity ? 2 * out->capacity : 64;
@@ -114,7 +114,7 @@ static och_status add(och_kernel_specs *out, const och_kl_unit *unit, const och_
     }
     och_kernel_spec *s = &out->items[out->n];
     memset(s, 0, sizeof *s);
-    s->unit = unit, s->kernel = kernel, s->decode = decode, s->n_bindings = n;
+    s->unit = unit, s->kernel = kernel, s->marks = marks, s->n_bindings = n;
     size_t at = 0;
     for (int i = 0; i < n; i++) {
         const char *value;
@@ -134,15 +134,15 @@ static och_status add(och_kernel_specs *out, const och_kl_unit *unit, const och_
     return OCH_OK;
 }
 
-static och_status add_line(och_kernel_specs *out, const och_kl_unit *unit, const och_kl_decl *kernel, bool decode, bool all, const char *text,
+static och_status add_line(och_kernel_specs *out, const och_kl_unit *unit, const och_kl_decl *kernel, uint32_t marks, bool all, const char *text,
                            size_t n_bytes, const char *where, och_err *err) {
     choice c[OCH_KERNELS_MAX_BINDINGS];
     int which[OCH_KERNELS_MAX_BINDINGS] = {0}, n = choices_of(text, n_bytes, c, OCH_KERNELS_MAX_BINDINGS);
     if (n < 0) return och_err_set(err, OCH_INVALID, "%s: expected NAME=VALUE,VALUE ..., found \"%.*s\"", where, (int)n_bytes, text);
-    OCH_TRY(add(out, unit, kernel, decode, c, n, which, err));
+    OCH_TRY(add(out, unit, kernel, marks, c, n, which, err));
     if (!all) {
         for (int i = 0; i < n; i++) {
-            for (which[i] = 1; which[i] < c[i].count; which[i]++) OCH_TRY(add(out, unit, kernel, decode, c, n, which, err));
+            for (which[i] = 1; which[i] < c[i].count; which[i]++) OCH_TRY(add(out, unit, kernel, marks, c, n, which, err));
             which[i] = 0;
         }
         return OCH_OK;
@@ -151,7 +151,7 @@ static och_status add_line(och_kernel_specs *out, const och_kl_unit *unit, const
         int i = 0;
         while (i < n && ++which[i] == c[i].count) which[i++] = 0;
         if (i == n) return OCH_OK;
-        OCH_TRY(add(out, unit, kernel, decode, c, n, which, err));
+        OCH_TRY(add(out, unit, kernel, marks, c, n, which, err));
     }
 }
 
@@ -176,24 +176,44 @@ static bool begins(const char **text, size_t *n, const char *head) {
     return true;
 }
 
-och_status och_kernel_specs_of(const och_kl_unit *unit, const och_kl_decl *kernel, bool all, och_kernel_specs *out, och_err *err) {
-    bool decode = false, has_pack = false;
-    size_t n, before = out->n;
+/* The line says `word` and nothing else. */
+static bool says(const char *text, size_t n, const char *word) {
+    size_t k = strlen(word);
+    while (n > k && (text[n - 1] == ' ' || text[n - 1] == '\r')) n--;
+    return n == k && !memcmp(text, word, k);
+}
+
+/* The comment lines directly above a kernel: the first one's number (the kernel's own where there is none), and their marks. */
+static uint32_t comments_of(const och_kl_decl *kernel, uint32_t *out_marks, bool *out_has_pack) {
+    static const struct {
+        const char *line;
+        uint32_t mark;
+    } marks[] = {{"// decode", OCH_KERNEL_DECODE}, {"// matrix", OCH_KERNEL_MATRIX}, {"// dot4", OCH_KERNEL_DOT4}};
     uint32_t first = kernel->pos.line;
     const char *text;
-    char where[128];
+    size_t n;
+    *out_marks = 0, *out_has_pack = false;
     while (first > 1 && (text = line_at(kernel->pos.file, first - 1, &n)) && n >= 2 && !memcmp(text, "//", 2)) {
         first--;
-        decode |= n >= 9 && !memcmp(text, "// decode", 9);
-        has_pack |= begins(&text, &n, "// pack:");
+        for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
+            if (says(text, n, marks[i].line)) *out_marks |= marks[i].mark;
+        *out_has_pack |= begins(&text, &n, "// pack:");
     }
+    return first;
+}
+
+och_status och_kernel_specs_of(const och_kl_unit *unit, const och_kl_decl *kernel, bool all, och_kernel_specs *out, och_err *err) {
+    bool has_pack;
+    uint32_t marks, first = comments_of(kernel, &marks, &has_pack);
+    size_t n, before = out->n;
+    char where[128];
     for (uint32_t line = first; line < kernel->pos.line; line++) {
-        text = line_at(kernel->pos.file, line, &n);
+        const char *text = line_at(kernel->pos.file, line, &n);
         snprintf(where, sizeof where, "%.100s:%u", kernel->pos.file->name, (unsigned)line);
         if (begins(&text, &n, all && has_pack ? "// pack:" : "// check:"))
-            OCH_TRY(add_line(out, unit, kernel, decode, all, text, n, where, err));
+            OCH_TRY(add_line(out, unit, kernel, marks, all, text, n, where, err));
     }
-    if (out->n == before) OCH_TRY(add(out, unit, kernel, decode, NULL, 0, NULL, err)); /* its defaults */
+    if (out->n == before) OCH_TRY(add(out, unit, kernel, marks, NULL, 0, NULL, err)); /* its defaults */
     return OCH_OK;
 }
 
@@ -245,7 +265,12 @@ och_status och_kernel_specs_read(const char *path, const och_kernel_files *files
             const och_kl_decl *kernel = find(files, word, (size_t)(p - word), &unit);
             snprintf(where, sizeof where, "%.250s:%d", path, line);
             if (!kernel) st = och_err_set(err, OCH_NOTFOUND, "%s: no kernel %.*s", where, (int)(p - word), word);
-            else st = add_line(out, unit, kernel, false, true, p, (size_t)(to - p), where, err);
+            else {
+                uint32_t marks;
+                bool has_pack;
+                (void)comments_of(kernel, &marks, &has_pack);
+                st = add_line(out, unit, kernel, marks, true, p, (size_t)(to - p), where, err);
+            }
         }
         p = newline ? newline + 1 : end;
     }
@@ -258,16 +283,30 @@ void och_kernel_specs_deinit(och_kernel_specs *specs) {
     *specs = (och_kernel_specs){0};
 }
 
-void och_kernel_specs_single(const och_kl_decl *kernel, const och_kernel_spec *specs, size_t n, och_strbuf *out) {
+size_t och_kernel_value(const char *text, const char *name, const char **out_value) {
+    size_t k = strlen(name);
+    for (const char *p = text; *p;) {
+        size_t n = strcspn(p, ",");
+        if (n > k && p[k] == '=' && !memcmp(p, name, k)) {
+            *out_value = p + k + 1;
+            return n - k - 1;
+        }
+        p += n + (p[n] == ',');
+    }
+    return 0;
+}
+
+void och_kernel_specs_single(const och_kl_decl *kernel, const char *const *texts, size_t n, och_strbuf *out) {
     for (const och_kl_param_ast *p = kernel->params; p; p = p->next) {
-        const char *first = NULL;
+        const char *first = NULL, *value;
+        size_t n_first = 0;
         bool two = false;
-        for (size_t i = 0; i < n; i++)
-            for (int k = 0; k < specs[i].n_bindings; k++) {
-                if (strcmp(specs[i].bindings[k].name, p->name)) continue;
-                if (first && strcmp(first, specs[i].bindings[k].value)) two = true;
-                first = specs[i].bindings[k].value;
-            }
+        for (size_t i = 0; i < n && !two; i++) {
+            size_t bytes = och_kernel_value(texts[i], p->name, &value);
+            if (!bytes) continue;
+            two = first && (bytes != n_first || memcmp(first, value, bytes) != 0);
+            first = value, n_first = bytes;
+        }
         if (!two) och_strbuf_printf(out, "%s%s", out->size ? ", " : "", p->name);
     }
 }

@@ -1,0 +1,122 @@
+/* What a kernel's code is made of: its disassembly, and the instructions that its marks ask for. */
+#include "main/kernels.h"
+
+#include "base/env.h"
+#include "base/spawn.h"
+#include "kl/matrix.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static bool find_objdump(och_strbuf *path, och_strbuf *tried) {
+    static const char *const names[] = {"llvm-objdump-22", "llvm-objdump-21", "llvm-objdump-20", "llvm-objdump-19", "llvm-objdump"};
+    const char *rocm = och_env_get(OCH_ENV_ROCM_PATH);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (och_spawn_find(names[i], path)) return true;
+        och_strbuf_printf(tried, "%s%s", i ? ", " : "", names[i]);
+    }
+    if (!rocm) return false;
+    och_strbuf_clear(path);
+    och_strbuf_printf(path, "%s/llvm/bin/llvm-objdump", rocm);
+    och_strbuf_printf(tried, ", %s", och_strbuf_str(path));
+    return !path->failed && access(path->data, X_OK) == 0;
+}
+
+och_status och_kernel_disassemble(const och_jit_artifact *a, och_strbuf *out, och_err *err) {
+    if (a->kind == OCH_JIT_CUBIN) return och_err_set(err, OCH_UNSUPPORTED, "%s: what NVRTC made is not disassembled here", a->target);
+    if (a->kind == OCH_JIT_PTX) {
+        och_strbuf_append(out, a->code, a->code_bytes);
+        return och_strbuf_status(out, err);
+    }
+    och_strbuf path = {0}, tried = {0};
+    och_spawn_result result = {0};
+    och_status st = OCH_OK;
+    if (!find_objdump(&path, &tried)) st = och_err_set(err, OCH_UNAVAILABLE, "no disassembler: looked for %s", och_strbuf_str(&tried));
+    if (st == OCH_OK) {
+        const char *argv[] = {path.data, "-d", "--no-show-raw-insn", "-", NULL};
+        st = och_spawn_run(&(och_spawn){.argv = argv, .input = a->code, .input_bytes = a->code_bytes}, &result, err);
+        if (st == OCH_OK && result.exit_status != 0)
+            st = och_err_set(err, OCH_IO, "%s: %.300s", path.data, result.err.size ? och_strbuf_str(&result.err) : "it failed without a message");
+        if (st == OCH_OK) och_strbuf_append(out, och_strbuf_str(&result.out), result.out.size);
+        if (st == OCH_OK) st = och_strbuf_status(out, err);
+        och_spawn_result_deinit(&result);
+    }
+    och_strbuf_deinit(&path);
+    och_strbuf_deinit(&tried);
+    return st;
+}
+
+/* ---- what marks ask for ---- */
+
+/* The format that the kernel is made for pairs with activations that are codes, not floats. */
+static bool has_codes(const och_kernel_spec *s, const char *parameters) {
+    for (const och_kl_param_ast *p = s->kernel->params; p; p = p->next) {
+        const char *value;
+        size_t n = p->kind == OCH_KL_P_FORMAT ? och_kernel_value(parameters, p->name, &value) : 0;
+        for (const och_kl_decl *f = n ? s->unit->decls : NULL; f; f = f->next) {
+            if (f->kind != OCH_KL_D_FORMAT || strlen(f->name) != n || memcmp(f->name, value, n) != 0 || !f->act) continue;
+            for (const och_kl_decl *act = s->unit->decls; act; act = act->next)
+                if (act->kind == OCH_KL_D_ACT && !strcmp(act->name, f->act) && act->planes && strcmp(act->planes->elem, "f32") != 0) return true;
+        }
+    }
+    return false;
+}
+
+/* Lines that hold `word`, and of these those that `ok` does not. */
+static uint32_t count(const char *text, const char *word, const char *ok, uint32_t *out_others) {
+    uint32_t n = 0;
+    for (const char *p = text; (p = strstr(p, word));) {
+        size_t line = strcspn(p, "\n");
+        const char *good = strstr(p, ok);
+        if (!good || good > p + line) ++*out_others;
+        n++;
+        p += line;
+    }
+    return n;
+}
+
+/* The matrix instructions of targets by the words that they begin with. */
+static const struct {
+    och_matrix_isa isa;
+    const char *word;
+} matrices[] = {
+    {OCH_MATRIX_MFMA, "v_mfma_"},         {OCH_MATRIX_WMMA_GFX11, "v_wmma_"}, {OCH_MATRIX_WMMA_GFX12, "v_wmma_"},
+    {OCH_MATRIX_WMMA_GFX125, "v_wmma_"}, {OCH_MATRIX_MMA_SYNC, "mma.sync."},
+};
+
+och_status och_kernel_look(const och_kernel_spec *s, const char *parameters, const och_kl_profile *p, const och_jit_artifact *a,
+                           uint32_t *out_n_matrix, uint32_t *out_n_dot4, och_err *err) {
+    const och_target *t = p->target.target;
+    bool dot4 = (s->marks & OCH_KERNEL_DOT4) && has_codes(s, parameters);
+    och_strbuf text = {0};
+    *out_n_matrix = *out_n_dot4 = 0;
+    if ((!dot4 && !(s->marks & OCH_KERNEL_MATRIX)) || a->kind == OCH_JIT_CUBIN) return OCH_OK;
+    och_status st = och_kernel_disassemble(a, &text, err);
+    if (st == OCH_OK && (s->marks & OCH_KERNEL_MATRIX)) {
+        /* What the language has a form for, in halves: the targets' own list says more than it uses. */
+        const och_kl_matrix *form = och_kl_matrix_find(p, OCH_KL_F16, 0, 0, 64);
+        och_matrix_isa isa = form ? form->isa : OCH_MATRIX_NONE;
+        const char *word = NULL, *found = NULL;
+        uint32_t n = 0, others = 0;
+        for (size_t i = 0; i < sizeof matrices / sizeof *matrices; i++) {
+            if (matrices[i].isa == isa) word = matrices[i].word;
+            if (strstr(och_strbuf_str(&text), matrices[i].word)) found = matrices[i].word;
+        }
+        if (word) n = count(och_strbuf_str(&text), word, "", &others);
+        *out_n_matrix = n;
+        if (word && !n) st = och_err_set(err, OCH_COMPILE, "a product without matrix instructions: expected %s, found %s", word, found ? found : "none");
+        else if (!word && found) st = och_err_set(err, OCH_COMPILE, "a product with %s, which %s has not", found, t->name);
+    }
+    if (st == OCH_OK && dot4) {
+        /* Activations are signed. Of the instruction that signs its sides one by one, one of them is at least. */
+        bool nvidia = t->vendor == OCH_VENDOR_NVIDIA, sides = t->ops & OCH_DOT4_IU8;
+        bool expected = nvidia || (t->ops & (OCH_DOT4_IU8 | OCH_DOT4_I8));
+        uint32_t wrong = 0;
+        *out_n_dot4 = count(och_strbuf_str(&text), nvidia ? "dp4a." : "v_dot4", nvidia ? "s32" : sides ? "neg_lo:[" : "_i32_i8", &wrong);
+        if (expected && !*out_n_dot4) st = och_err_set(err, OCH_COMPILE, "a product of codes without dot products of four bytes");
+        else if (wrong) st = och_err_set(err, OCH_COMPILE, "a product of codes with %u dot products of unsigned activations", (unsigned)wrong);
+    }
+    och_strbuf_deinit(&text);
+    return st;
+}
