@@ -122,12 +122,21 @@ void och_plan_call(const och_plan *p, const och_plan_layout *layout, int op, och
     for (int i = 0; i < OCH_OP_MAX_OUT; i++) out_call->out[i] = resolve(p, layout, o->out[i], extent, arena, arena_host);
 }
 
+/* An operand whose rows follow the step, of a step that is none: as if it had no memory, which may hold fewer rows. */
+static void forget_memory(const och_plan *p, och_plan_ref ref, och_tensor *t) {
+    if (ref < 0 || p->bufs[ref].rows_kind == OCH_ROWS_FIXED) return;
+    t->addr.value = 0;
+    t->host = NULL;
+}
+
 och_status och_plan_select(och_plan *p, const och_device *device, const char *only, och_err *err) {
     if (p->failed) return och_err_nomem(err, 0, "a plan");
     for (int i = 0; i < p->n_ops; i++) {
         och_op_call call;
         /* Three numbers, so that a record which mixes rows of tokens with rows of outputs is found. */
         och_plan_call(p, NULL, i, (och_plan_extent){3, 2, 1}, (och_dev_addr){0}, NULL, &call);
+        for (int k = 0; k < OCH_OP_MAX_IN; k++) forget_memory(p, p->ops[i].in[k], &call.in[k]);
+        for (int k = 0; k < OCH_OP_MAX_OUT; k++) forget_memory(p, p->ops[i].out[k], &call.out[k]);
         och_status st = och_op_check(&call, err);
         if (st == OCH_OK) st = och_op_select(device, &call, only, &p->ops[i].provider, err);
         if (st != OCH_OK) {
