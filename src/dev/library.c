@@ -28,7 +28,7 @@ och_attempt *och_attempt_add(och_attempts *a, const char *place, const char *pat
     return t;
 }
 
-static bool tried(const och_attempts *a, const char *path) {
+bool och_attempts_tried(const och_attempts *a, const char *path) {
     for (size_t i = 0; i < a->n; i++)
         if (!strcmp(a->at[i].path, path)) return true;
     return false;
@@ -42,14 +42,14 @@ static bool add_files(och_attempts *a, const och_library_names *names, const cha
         if (snprintf(path, sizeof path, "%s/%s", folder, names->names[i]) >= (int)sizeof path) break;
         if (stat(path, &sb) != 0) continue;
         any = true;
-        if (!tried(a, path)) och_attempt_add(a, place, path);
+        if (!och_attempts_tried(a, path)) och_attempt_add(a, place, path);
     }
     return any;
 }
 
 void och_attempts_add_folder(och_attempts *a, const och_library_names *names, const char *place, const char *folder) {
     struct stat sb;
-    if (add_files(a, names, place, folder) || tried(a, folder)) return;
+    if (add_files(a, names, place, folder) || och_attempts_tried(a, folder)) return;
     och_attempt *t = och_attempt_add(a, place, folder);
     if (t && stat(folder, &sb)) snprintf(t->why, sizeof t->why, "no such folder");
     else if (t) snprintf(t->why, sizeof t->why, "no %s in it", names->what);

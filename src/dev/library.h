@@ -33,6 +33,7 @@ typedef struct och_library_names {
 } och_library_names;
 
 och_attempt *och_attempt_add(och_attempts *a, const char *place, const char *path); /* NULL: no memory */
+bool och_attempts_tried(const och_attempts *a, const char *path); /* it is among them */
 /* The files of one folder, or the folder itself as one that has none. */
 void och_attempts_add_folder(och_attempts *a, const och_library_names *names, const char *place, const char *folder);
 /* The files in the folders of a list separated by colons, and nothing of folders that have none. */

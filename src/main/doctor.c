@@ -62,21 +62,21 @@ static void heading(report *r, const char *text) {
 static void libraries(report *r) {
     och_err err = {0};
     och_status st = och_hip_lib(&r->lib, &err);
-    const hip_attempts *a = och_hip_lib_attempts();
+    const och_attempts *a = och_hip_lib_attempts();
     heading(r, "HIP libraries, in the order in which they are looked for");
     if (r->json) och_strbuf_puts(&r->out, ", \"hip_libraries\": [");
     bool opened = false;
     for (size_t i = 0; i < a->n; i++) {
-        const hip_attempt *t = &a->at[i];
+        const och_attempt *t = &a->at[i];
         char version[32] = "";
         if (t->version) och_hip_version_text(t->version, version, sizeof version);
-        const char *state = t->find == HIP_OPENED    ? "in use"
-                            : t->find == HIP_TOO_OLD ? "too old"
-                            : t->find == HIP_BROKEN  ? "broken"
+        const char *state = t->find == OCH_FIND_OPENED    ? "in use"
+                            : t->find == OCH_FIND_TOO_OLD ? "too old"
+                            : t->find == OCH_FIND_BROKEN  ? "broken"
                             : t->why[0]              ? "absent"
                             : opened                 ? "not tried"
                                                      : "absent";
-        if (t->find == HIP_OPENED) opened = true;
+        if (t->find == OCH_FIND_OPENED) opened = true;
         if (r->json) {
             och_strbuf_puts(&r->out, i ? ", {" : "{");
             put_string(r, "path", t->path);
@@ -88,9 +88,9 @@ static void libraries(report *r) {
         } else
             och_strbuf_printf(&r->out, "  %-9s  %s%s%s%s%s (%s)\n", state, t->path, *version ? ": HIP " : "", version, t->why[0] ? ": " : "",
                               t->why, t->place);
-        if (t->find == HIP_BROKEN)
+        if (t->find == OCH_FIND_BROKEN)
             problem(r, "%s %s: repair or remove it, or name another in OCHRE_HIP_LIBRARY.", t->path, t->why);
-        if (t->find == HIP_TOO_OLD)
+        if (t->find == OCH_FIND_TOO_OLD)
             problem(r, "%s cannot serve, %s: install HIP 5.2 or newer (ROCm 5.2 or newer).", t->path, t->why);
     }
     if (r->json) och_strbuf_puts(&r->out, "]");
@@ -150,7 +150,7 @@ static void headers(report *r) {
     if (rocm && snprintf(path, sizeof path, "%s/include/hip/hip_version.h", rocm) < (int)sizeof path) header(r, path, &n);
     for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
         glob_t g;
-        och_hip_system_path(patterns[i], folder, sizeof folder);
+        och_system_path(patterns[i], folder, sizeof folder);
         snprintf(path, sizeof path, "%s/hip/hip_version.h", folder);
         if (glob(path, 0, NULL, &g) != 0) continue;
         for (size_t k = 0; k < g.gl_pathc; k++) header(r, g.gl_pathv[k], &n);
@@ -221,8 +221,8 @@ static void nodes(report *r) {
     glob_t g;
     heading(r, "Device nodes");
     if (r->json) och_strbuf_puts(&r->out, ", \"nodes\": [");
-    bool kfd = node(r, och_hip_system_path("/dev/kfd", path, sizeof path), &n);
-    och_hip_system_path("/dev/dri/renderD*", path, sizeof path);
+    bool kfd = node(r, och_system_path("/dev/kfd", path, sizeof path), &n);
+    och_system_path("/dev/dri/renderD*", path, sizeof path);
     if (glob(path, 0, NULL, &g) == 0) {
         for (size_t i = 0; i < g.gl_pathc; i++) (void)node(r, g.gl_pathv[i], &n);
         globfree(&g);

@@ -90,10 +90,10 @@ TEST(nothing_anywhere) {
     HAS(err.message, "gone/lib"); /* what was tried, and what to do */
     HAS(err.message, "install");
     HAS(err.message, "OCHRE_HIP_LIBRARY");
-    const hip_attempts *a = och_hip_lib_attempts();
+    const och_attempts *a = och_hip_lib_attempts();
     bool opt = false, debian = false;
     for (size_t i = 0; i < a->n; i++) {
-        CHECK(a->at[i].find == HIP_ABSENT && a->at[i].why[0]);
+        CHECK(a->at[i].find == OCH_FIND_ABSENT && a->at[i].why[0]);
         opt |= strstr(a->at[i].path, "root/opt/rocm/lib") != NULL;
         debian |= strstr(a->at[i].path, "root/usr/lib/x86_64-linux-gnu") != NULL;
     }
@@ -104,7 +104,7 @@ TEST(a_broken_file_is_passed_over) {
     SIM_LINK("rocm/lib/libamdhip64.so.6");
     set_under("ROCM_PATH", "rocm");
     opens("rocm/lib/libamdhip64.so.6");
-    CHECK(och_hip_lib_attempts()->at[0].find == HIP_BROKEN);
+    CHECK(och_hip_lib_attempts()->at[0].find == OCH_FIND_BROKEN);
     HAS(och_hip_lib_attempts()->at[0].why, "invalid ELF header");
 }
 TEST(a_broken_file_alone_is_named) {

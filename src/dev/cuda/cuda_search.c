@@ -11,10 +11,15 @@
 static const char *const names[] = {"libcuda.so.1", "libcuda.so"};
 static const och_library_names library = {names, sizeof names / sizeof *names, "libcuda"};
 
+#ifdef __aarch64__
+#define DEBIAN "/usr/lib/aarch64-linux-gnu"
+#else
+#define DEBIAN "/usr/lib/x86_64-linux-gnu"
+#endif
+
 void och_cuda_search(och_attempts *out) {
-    /* Debian, others, containers, WSL, NixOS */
-    static const char *const folders[] = {"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64",
-                                          "/usr/local/nvidia/lib64", "/usr/lib/wsl/lib", "/run/opengl-driver/lib"};
+    /* Debian, others; containers, WSL, NixOS */
+    static const char *const folders[] = {DEBIAN, "/usr/lib64", "/usr/local/nvidia/lib64", "/usr/lib/wsl/lib", "/run/opengl-driver/lib"};
     const char *v = och_env_get(OCH_ENV_OCHRE_CUDA_LIBRARY);
     char path[512];
     struct stat sb;
@@ -27,7 +32,7 @@ void och_cuda_search(och_attempts *out) {
         for (size_t i = 0; i < library.n; i++) (void)och_attempt_add(out, "the loader's search", names[i]);
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
         och_system_path(folders[i], path, sizeof path);
-        if (i < 3 || stat(path, &sb) == 0) och_attempts_add_folder(out, &library, "distribution", path);
+        if (i < 2 || stat(path, &sb) == 0) och_attempts_add_folder(out, &library, "distribution", path);
     }
 }
 

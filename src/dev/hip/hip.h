@@ -6,6 +6,7 @@
 #include "dev/capture.h"
 #include "dev/dev.h"
 #include "dev/hip/hip_lib.h"
+#include "dev/ring.h"
 
 #include <pthread.h>
 
@@ -24,14 +25,6 @@ typedef struct hip_device {
     uint64_t used_bytes; /* OCH_MEM_DEVICE allocated through this object; atomic */
 } hip_device;
 
-/* Names of kernels launched and not yet known to have run, newest last: what a fault is blamed on. */
-#define HIP_RING 8
-#define HIP_RING_NAME 64
-typedef struct hip_ring {
-    char names[HIP_RING][HIP_RING_NAME];
-    uint64_t n; /* launched since the queue was last seen to be done */
-} hip_ring;
-
 typedef struct hip_queue {
     och_queue base;
     int refcount; /* its owner, and events that it recorded; atomic */
@@ -40,8 +33,8 @@ typedef struct hip_queue {
     och_capture capture;
     _Atomic bool fault_told; /* keeps a warning from being given twice */
     pthread_mutex_t lock; /* of ring: events are waited for by other threads */
-    hip_ring ring;
-    hip_ring captured;    /* since capture_begin */
+    och_ring ring;
+    och_ring captured;    /* since capture_begin */
     /* two halves of pinned memory through which pageable memory is copied; made at the first such copy */
     char *stage;
     hipEvent_t stage_event[2];
@@ -78,7 +71,7 @@ struct och_graph {
     hipGraphExec_t exec;
     hipEvent_t done;    /* recorded after each replay */
     const hip_queue *last; /* where it was replayed last; only compared */
-    hip_ring kernels;
+    och_ring kernels;
 };
 
 static inline hip_device *hip_of(const och_device *d) { return (hip_device *)(uintptr_t)d; }
@@ -104,8 +97,6 @@ bool och_hip_is_pinned(const void *p, uint64_t n_bytes);
 
 void och_hip_queue_retain(hip_queue *q);
 void och_hip_queue_release(hip_queue *q); /* NULL is allowed */
-void och_hip_ring_add(hip_ring *r, const char *name);
-void och_hip_ring_join(hip_ring *r, const hip_ring *more);
 
 /* Fills info but for backend, index and label. */
 och_status och_hip_describe(const hip_lib *lib, int ordinal, const char *label, och_dev_info *out_info, hip_memory *out_memory,

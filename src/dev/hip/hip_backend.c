@@ -4,14 +4,11 @@
 
 #include "base/env.h"
 
-#include <fcntl.h>
 #include <glob.h>
-#include <grp.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 /* ---- why there is none ---- */
 
@@ -25,20 +22,6 @@ void och_hip_hiding_variables(och_strbuf *out) {
     }
 }
 
-static bool may_use(const char *path) { return faccessat(AT_FDCWD, path, R_OK | W_OK, AT_EACCESS) == 0; }
-
-static void no_permission(const char *path, och_strbuf *out) {
-    struct stat sb;
-    char group[64] = "?";
-    if (stat(path, &sb) == 0) {
-        const struct group *g = getgrgid(sb.st_gid);
-        if (g) snprintf(group, sizeof group, "%s", g->gr_name);
-        else snprintf(group, sizeof group, "%u", (unsigned)sb.st_gid);
-    } else sb.st_mode = 0;
-    och_strbuf_printf(out, "%s may not be read and written by this user (mode %03o, group %s): add the user to that group (sudo "
-                      "usermod -aG %s $USER) and log in again", path, (unsigned)(sb.st_mode & 0777), group, group);
-}
-
 void och_hip_explain_no_device(const hip_lib *lib, och_strbuf *out) {
     char path[512], pattern[512];
     struct stat sb;
@@ -50,25 +33,25 @@ void och_hip_explain_no_device(const hip_lib *lib, och_strbuf *out) {
         return;
     }
     if (lib && lib->simulated) return;
-    och_hip_system_path("/dev/kfd", path, sizeof path);
+    och_system_path("/dev/kfd", path, sizeof path);
     if (stat(path, &sb) != 0) {
         och_strbuf_printf(out, "there is no %s: no AMD GPU with a loaded amdgpu driver, or a container that was not given it (docker "
                           "run --device /dev/kfd --device /dev/dri)", path);
         return;
     }
-    if (!may_use(path)) {
-        no_permission(path, out);
+    if (!och_node_usable(path)) {
+        och_node_explain(path, out);
         return;
     }
     glob_t g;
-    och_hip_system_path("/dev/dri/renderD*", pattern, sizeof pattern);
+    och_system_path("/dev/dri/renderD*", pattern, sizeof pattern);
     if (glob(pattern, 0, NULL, &g) != 0) {
         och_strbuf_printf(out, "there is a %s and no %s: no GPU, or a container that was not given /dev/dri", path, pattern);
         return;
     }
     bool any = false;
-    for (size_t i = 0; i < g.gl_pathc; i++) any |= may_use(g.gl_pathv[i]);
-    if (!any) no_permission(g.gl_pathv[0], out);
+    for (size_t i = 0; i < g.gl_pathc; i++) any |= och_node_usable(g.gl_pathv[i]);
+    if (!any) och_node_explain(g.gl_pathv[0], out);
     else och_strbuf_puts(out, "the device nodes are there and may be used: this release of HIP may not know the GPU");
     globfree(&g);
 }
@@ -121,16 +104,6 @@ static och_status hip_open(int index, const och_dev_options *options, och_device
     return open_at(lib, index, out_device, err);
 }
 
-/* "0000:03:00.0", or without the domain; what follows the function is not part of it. */
-static bool same_pci(const char *a, const char *b) {
-    unsigned x[4] = {0}, y[4] = {0};
-    int n = 0;
-    if ((sscanf(a, "%x:%x:%x.%x%n", &x[0], &x[1], &x[2], &x[3], &n) != 4 || a[n]) &&
-        (x[0] = 0, sscanf(a, "%x:%x.%x%n", &x[1], &x[2], &x[3], &n) != 3 || a[n]))
-        return false;
-    return sscanf(b, "%x:%x:%x.%x", &y[0], &y[1], &y[2], &y[3]) == 4 && !memcmp(x, y, sizeof x);
-}
-
 /* A whole target name, or its part before the features. */
 static bool same_arch(const char *wanted, const char *arch) {
     size_t n = strlen(wanted);
@@ -157,7 +130,7 @@ static och_status hip_open_named(const char *which, const och_dev_options *optio
             och_strbuf_printf(&have, "%s%s (%s)", i ? ", " : "", label, why.message);
             continue;
         }
-        if (same_pci(which, info.pci) || same_arch(which, info.arch)) found = i;
+        if (och_pci_same(which, info.pci) || same_arch(which, info.arch)) found = i;
         och_strbuf_printf(&have, "%s%s (%s, %s)", i ? ", " : "", label, info.pci, info.arch);
     }
     if (found >= 0) st = open_at(lib, found, out_device, err);

@@ -5,6 +5,7 @@
 #include "base/env.h"
 #include "base/log.h"
 #include "base/size.h"
+#include "dev/pinned.h"
 #include "dev/staging.h"
 #include "target/target.h"
 
@@ -30,72 +31,11 @@ och_status och_hip_fail(const och_device *d, hipError_t e, och_err *err, const c
                               text ? text : "?");
 }
 
-/* ---- host-accessible allocations, of all devices: copies to and from them need no staging ---- */
-
-typedef struct span {
-    uintptr_t at;
-    uint64_t n_bytes;
-} span;
-static struct {
-    pthread_mutex_t lock;
-    span *spans; /* owned, ascending */
-    size_t n, capacity;
-} hosts = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-/* The number of spans that begin at or before p. */
-static size_t spans_until(uintptr_t p) {
-    size_t low = 0, high = hosts.n;
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        if (hosts.spans[mid].at <= p) low = mid + 1;
-        else high = mid;
-    }
-    return low;
-}
-
-static bool host_add(void *p, uint64_t n_bytes) {
-    pthread_mutex_lock(&hosts.lock);
-    bool good = hosts.n < hosts.capacity;
-    if (!good) {
-        size_t more = hosts.capacity ? hosts.capacity * 2 : 64;
-        span *s = och_realloc_array(hosts.spans, more, sizeof *s);
-        if (s) hosts.spans = s, hosts.capacity = more, good = true;
-    }
-    if (good) {
-        size_t i = spans_until((uintptr_t)p);
-        memmove(hosts.spans + i + 1, hosts.spans + i, (hosts.n - i) * sizeof *hosts.spans);
-        hosts.spans[i] = (span){(uintptr_t)p, n_bytes};
-        hosts.n++;
-    }
-    pthread_mutex_unlock(&hosts.lock);
-    return good;
-}
-
-static void host_remove(void *p) {
-    pthread_mutex_lock(&hosts.lock);
-    size_t i = spans_until((uintptr_t)p);
-    if (i && hosts.spans[i - 1].at == (uintptr_t)p) {
-        memmove(hosts.spans + i - 1, hosts.spans + i, (hosts.n - i) * sizeof *hosts.spans);
-        if (!--hosts.n) {
-            och_free(hosts.spans);
-            hosts.spans = NULL;
-            hosts.capacity = 0;
-        }
-    }
-    pthread_mutex_unlock(&hosts.lock);
-}
-
-bool och_hip_is_pinned(const void *p, uint64_t n_bytes) {
-    uintptr_t at = (uintptr_t)p;
-    pthread_mutex_lock(&hosts.lock);
-    size_t i = spans_until(at);
-    bool inside = i && at - hosts.spans[i - 1].at <= hosts.spans[i - 1].n_bytes &&
-                  n_bytes <= hosts.spans[i - 1].n_bytes - (at - hosts.spans[i - 1].at);
-    pthread_mutex_unlock(&hosts.lock);
-    return inside;
-}
-
 /* ---- memory ---- */
+
+static och_pinned hosts = OCH_PINNED_INIT; /* what the host may touch, of all devices */
+
+bool och_hip_is_pinned(const void *p, uint64_t n_bytes) { return och_pinned_has(&hosts, p, n_bytes); }
 
 hip_memory och_hip_memory_policy(bool integrated, bool managed, bool concurrent, bool pageable, bool *out_unified) {
     bool shares = integrated && managed && concurrent;
@@ -159,9 +99,9 @@ static och_status hip_alloc(och_device *d, uint64_t size_bytes, och_mem_kind kin
         release(h, kind, p, size_bytes);
         return och_hip_fail(d, e, err, "hipHostGetDevicePointer");
     }
-    if (host && !host_add(p, size_bytes)) {
+    if (host && !och_pinned_add(&hosts, p, size_bytes)) {
         release(h, kind, p, size_bytes);
-        return och_err_nomem(err, sizeof(span), "the list of pinned memory");
+        return och_err_nomem(err, sizeof(och_pinned_span), "the list of pinned memory");
     }
     out_buf->addr.value = (uint64_t)(uintptr_t)device;
     out_buf->host = host ? p : NULL;
@@ -172,7 +112,7 @@ static void hip_free(och_device *d, och_buf *buf) {
     void *p = buf->host ? buf->host : (void *)(uintptr_t)buf->addr.value;
     och_capture_abandon("free");
     och_hip_enter(d);
-    if (buf->host) host_remove(p);
+    if (buf->host) och_pinned_remove(&hosts, p);
     release(hip_of(d), buf->kind, p, buf->size_bytes);
 }
 

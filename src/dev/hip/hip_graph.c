@@ -92,7 +92,7 @@ och_status och_hip_graph_replay(och_queue *queue, och_graph *g, och_err *err) {
     if (e != hipSuccess) return och_hip_fail_on(q, e, err, "graph replay");
     g->last = q;
     pthread_mutex_lock(&q->lock);
-    och_hip_ring_join(&q->ring, &g->kernels);
+    och_ring_join(&q->ring, &g->kernels);
     pthread_mutex_unlock(&q->lock);
     return hip_of(queue->device)->synchronous ? och_hip_synchronise(queue, err) : OCH_OK;
 }

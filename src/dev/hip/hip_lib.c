@@ -43,7 +43,7 @@ void och_hip_version_text(int version, char *out, size_t n_bytes) {
     snprintf(out, n_bytes, "%d.%d.%d", version / 10000000, version / 100000 % 100, version % 100000);
 }
 
-static bool fail(hip_attempt *t, hip_find find, const char *fmt, const char *a, const char *b) {
+static bool fail(och_attempt *t, och_find find, const char *fmt, const char *a, const char *b) {
     t->find = find;
     snprintf(t->why, sizeof t->why, fmt, a, b);
     return false;
@@ -74,8 +74,8 @@ static bool same_file(const char *a, const char *b) {
     return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-bool och_hip_lib_open_file(const char *path, hip_lib *out_lib, hip_attempt *out_attempt) {
-    hip_attempt scratch, *t = out_attempt ? out_attempt : &scratch;
+bool och_hip_lib_open_file(const char *path, hip_lib *out_lib, och_attempt *out_attempt) {
+    och_attempt scratch, *t = out_attempt ? out_attempt : &scratch;
     hip_lib *lib = out_lib;
     memset(lib, 0, sizeof *lib);
     t->why[0] = 0;
@@ -85,7 +85,7 @@ bool och_hip_lib_open_file(const char *path, hip_lib *out_lib, hip_attempt *out_
         bool bare = !strchr(path, '/');
         size_t n = strlen(path);
         if (e && !strncmp(e, path, n) && !strncmp(e + n, ": ", 2)) e += n + 2; /* it is named already */
-        return fail(t, bare ? HIP_ABSENT : HIP_BROKEN, "cannot be opened: %s%s", e ? e : "no reason given", "");
+        return fail(t, bare ? OCH_FIND_ABSENT : OCH_FIND_BROKEN, "cannot be opened: %s%s", e ? e : "no reason given", "");
     }
     any_opened = true;
     /* where the loader found it */
@@ -106,19 +106,19 @@ bool och_hip_lib_open_file(const char *path, hip_lib *out_lib, hip_attempt *out_
         och_hip_version_text(lib->version, version, sizeof version);
     else lib->version = 0;
     t->version = lib->version;
-    if (missing) return fail(t, HIP_TOO_OLD, "HIP %s lacks %s", version, missing);
+    if (missing) return fail(t, OCH_FIND_TOO_OLD, "HIP %s lacks %s", version, missing);
     int release = release_of(lib);
-    if (release < OLDEST) return fail(t, HIP_TOO_OLD, "HIP %s is older than 5.2%s", version, "");
+    if (release < OLDEST) return fail(t, OCH_FIND_TOO_OLD, "HIP %s is older than 5.2%s", version, "");
     for (size_t i = 0; i < sizeof runtimes / sizeof runtimes[0]; i++)
         if (runtimes[i].from <= release) lib->runtime = &runtimes[i];
     if (lib->runtime->new_properties && !lib->api.hipGetDevicePropertiesR0600)
-        return fail(t, HIP_TOO_OLD, "HIP %s lacks %s", version, "hipGetDevicePropertiesR0600");
+        return fail(t, OCH_FIND_TOO_OLD, "HIP %s lacks %s", version, "hipGetDevicePropertiesR0600");
     const hip_api *a = &lib->api;
     lib->kernels_of_libraries = a->hipLibraryLoadData && a->hipLibraryUnload && a->hipLibraryGetKernel &&
                                 a->hipLibraryGetKernelCount && a->hipKernelGetFunction;
     char sim[512];
     lib->simulated = och_hip_sim_path(sim, sizeof sim, NULL) == OCH_OK && same_file(sim, lib->path);
-    t->find = HIP_OPENED;
+    t->find = OCH_FIND_OPENED;
     return true;
 }
 
@@ -135,16 +135,16 @@ void och_hip_lib_count(hip_lib *lib) {
 /* ---- the library of hip:... ---- */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static hip_attempts attempts;
+static och_attempts attempts;
 static hip_lib real;
 static enum { UNTRIED, OPENED, NOTHING } real_state;
 
-const hip_attempts *och_hip_lib_attempts(void) { return &attempts; }
+const och_attempts *och_hip_lib_attempts(void) { return &attempts; }
 
 static och_status nothing_serves(och_err *err) {
-    const hip_attempt *broken = NULL;
+    const och_attempt *broken = NULL;
     for (size_t i = 0; i < attempts.n && !broken; i++)
-        if (attempts.at[i].find != HIP_ABSENT) broken = &attempts.at[i];
+        if (attempts.at[i].find != OCH_FIND_ABSENT) broken = &attempts.at[i];
     static const char install[] = "install ROCm 5.2 or newer (Debian: libamdhip64-5; AMD's packages: hip-runtime-amd; pip: rocm), "
                                   "or name a libamdhip64 in OCHRE_HIP_LIBRARY";
     if (broken)

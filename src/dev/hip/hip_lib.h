@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "base/strbuf.h"
 #include "dev/hip/hip_types.h"
+#include "dev/library.h"
 
 #include <stdbool.h>
 
@@ -42,25 +43,10 @@ typedef struct hip_lib {
     char opened[512]; /* what dlopen gives this instance again for */
 } hip_lib;
 
-/* What became of one place where the library was looked for. */
-typedef enum hip_find { HIP_ABSENT, HIP_BROKEN, HIP_TOO_OLD, HIP_OPENED } hip_find;
-typedef struct hip_attempt {
-    char path[512];    /* a file, or a folder where there was none of the names */
-    const char *place; /* "OCHRE_HIP_LIBRARY", "ROCM_PATH", ...: why it was looked at */
-    hip_find find;
-    int version; /* 0: unknown */
-    char why[320];
-} hip_attempt;
-typedef struct hip_attempts {
-    hip_attempt *at; /* owned */
-    size_t n, capacity;
-    bool failed; /* out of memory: incomplete */
-} hip_attempts;
-
 /* The library of hip:..., opened at the first call; UNAVAILABLE says what was tried, and why nothing serves. Borrowed. */
 och_status och_hip_lib(hip_lib **out_lib, och_err *err) OCH_WARN_UNUSED;
 /* What that call tried, in order; borrowed, empty before it. */
-const hip_attempts *och_hip_lib_attempts(void);
+const och_attempts *och_hip_lib_attempts(void);
 /* The instance of the simulator that shows these boards ("gfx1100x2"); NULL: OCHRE_SIM_BOARD, or its default. */
 och_status och_hip_sim_lib(const char *boards, hip_lib **out_lib, och_err *err) OCH_WARN_UNUSED;
 /* The simulator's file: UNAVAILABLE lists where it was looked for. */
@@ -69,22 +55,19 @@ och_status och_hip_sim_path(char *out_path, size_t n_bytes, och_err *err) OCH_WA
 bool och_hip_any_opened(void);
 
 /* Opens one file and fills all but n_devices; on failure out_attempt (NULL is allowed) says what was wrong. */
-bool och_hip_lib_open_file(const char *path, hip_lib *out_lib, hip_attempt *out_attempt);
+bool och_hip_lib_open_file(const char *path, hip_lib *out_lib, och_attempt *out_attempt);
 /* hipInit and the count of devices. */
 void och_hip_lib_count(hip_lib *lib);
 /* Appends the optional calls that the library lacks, each as "hipKernelGetFunction (HIP 7.12)"; how many. */
 size_t och_hip_lib_missing(const hip_lib *lib, och_strbuf *out);
 /* The candidates in order: files that exist, and folders without one. */
-void och_hip_search(hip_attempts *out);
-hip_attempt *och_hip_attempt_add(hip_attempts *a, const char *place, const char *path);
+void och_hip_search(och_attempts *out);
 
 /* Where AMD's packages install. */
 #define OCH_HIP_ROCM "/opt" "/rocm"
 
 /* "6.3.42134" */
 void och_hip_version_text(int version, char *out, size_t n_bytes);
-/* The path `at` below OCHRE_SYSTEM_ROOT; cut where it does not fit. */
-const char *och_hip_system_path(const char *at, char *out, size_t n_bytes);
 /* One sentence that says why a library shows no device, as far as this machine tells: device nodes and permissions,
  * variables that hide devices; "" when nothing is known. */
 void och_hip_explain_no_device(const hip_lib *lib, och_strbuf *out);

@@ -192,7 +192,7 @@ static och_status launch(och_queue *queue, och_function *function, const och_lau
                                l->lds_bytes);
     pthread_mutex_lock(&q->lock);
     bool records = och_capture_records(&q->capture);
-    och_hip_ring_add(records ? &q->captured : &q->ring, f->base.name);
+    och_ring_add(records ? &q->captured : &q->ring, f->base.name);
     pthread_mutex_unlock(&q->lock);
     if (f->device->synchronous && !records) return och_hip_synchronise(queue, err);
     return OCH_OK;

@@ -12,36 +12,6 @@
 
 #define STAGE_BYTES ((uint64_t)2 << 20) /* a half */
 
-/* ---- what was launched ---- */
-
-void och_hip_ring_add(hip_ring *r, const char *name) {
-    snprintf(r->names[r->n++ % HIP_RING], HIP_RING_NAME, "%s", name);
-}
-
-void och_hip_ring_join(hip_ring *r, const hip_ring *more) {
-    uint64_t first = more->n > HIP_RING ? more->n - HIP_RING : 0;
-    r->n += first; /* those whose names are gone still count */
-    for (uint64_t i = first; i < more->n; i++) och_hip_ring_add(r, more->names[i % HIP_RING]);
-}
-
-/* "kernel a" or "one of the kernels a, b (oldest first)", or "" for none. */
-static void blame(hip_queue *q, char *out, size_t n_bytes) {
-    pthread_mutex_lock(&q->lock);
-    const hip_ring *r = &q->ring;
-    uint64_t first = r->n > HIP_RING ? r->n - HIP_RING : 0;
-    size_t at = 0;
-    out[0] = 0;
-    if (r->n == 1) snprintf(out, n_bytes, "; caused by kernel %s", r->names[0]);
-    else if (r->n) {
-        at = (size_t)snprintf(out, n_bytes, "; caused by one of %s%" PRIu64 " kernels launched since the queue was last done, oldest "
-                              "first: %s", first ? "the last of " : "", r->n, first ? "..., " : "");
-        for (uint64_t i = first; i < r->n && at < n_bytes; i++)
-            at += (size_t)snprintf(out + at, n_bytes - at, "%s%s", i > first ? ", " : "", r->names[i % HIP_RING]);
-        if (at < n_bytes) snprintf(out + at, n_bytes - at, " (OCHRE_HIP_SYNC=1 names the one)");
-    }
-    pthread_mutex_unlock(&q->lock);
-}
-
 /* Errors that a kernel causes after its launch was accepted, and that meet whatever is called next. */
 static bool is_fault(hipError_t e) {
     switch (e) {
@@ -62,7 +32,9 @@ och_status och_hip_fail_on(hip_queue *q, hipError_t e, och_err *err, const char 
     vsnprintf(what, sizeof what, fmt, ap);
     va_end(ap);
     if (is_fault(e)) {
-        blame(q, culprits, sizeof culprits);
+        pthread_mutex_lock(&q->lock);
+        och_ring_blame(&q->ring, "OCHRE_HIP_SYNC=1 names the one", culprits, sizeof culprits);
+        pthread_mutex_unlock(&q->lock);
         q->fault_told = true;
     }
     och_err first;

@@ -80,7 +80,7 @@ static och_status start(const char *boards, const char *path, hip_lib *lib, och_
         from = opened;
     }
     file_taken = true;
-    hip_attempt t = {0};
+    och_attempt t = {0};
     /* The library reads its boards in its first call. The variable is put back at once. */
     const char *old = och_env_get(OCH_ENV_OCHRE_SIM_BOARD);
     char *kept = old ? och_strdup(old) : NULL;
