@@ -54,6 +54,9 @@ endif()
 if(NOT OCHRE_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
   add_test(NAME kernels/check COMMAND ${OCHRE_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/cli/check_kernels.py $<TARGET_FILE:ochre_program>)
   set_tests_properties(kernels/check PROPERTIES LABELS "kernels;slow" TIMEOUT 1800 SKIP_RETURN_CODE 77 RUN_SERIAL ON)
+  add_test(NAME kernels/planted
+    COMMAND ${OCHRE_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/cli/check_kernels.py $<TARGET_FILE:ochre_program> --planted)
+  set_tests_properties(kernels/planted PROPERTIES LABELS kernels TIMEOUT 600 SKIP_RETURN_CODE 77)
 endif()
 # What sanitizers see in the simulator's arithmetic they see on one board; under ThreadSanitizer it takes an hour and is one thread's.
 if(OCHRE_SANITIZE)
