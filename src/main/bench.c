@@ -5,6 +5,7 @@
 #include "base/env.h"
 #include "base/size.h"
 #include "base/thread.h"
+#include "engine/graph.h"
 #include "op/op.h"
 
 #include <inttypes.h>
@@ -18,17 +19,30 @@ static const och_usage usage = {
     "Measures prefill (tokens of a prompt a second) and decode (generated tokens a second), after one run of each\n"
     "that does not count. Tokens are pseudo-random and nothing is sampled. Prints median, least and greatest of the\n"
     "runs, and the peak of resident memory. No speed is printed if an op fell back to the reference tier.\n"
+    "A device that captures graphs replays decode steps where --graphs (or OCHRE_GRAPHS, or what was measured on the\n"
+    "platform) says so; with --graphs both, decode is measured with and without, taking turns over one model.\n"
     "With --interactive it answers each line `prefill` or `decode` on standard input with one JSON line, so that a\n"
     "driver can take turns between this program and another.\n",
     "  ochre bench smollm2-135m -p 512 -n 128 -r 5\n"
     "  ochre bench model.gguf -t 8 --batch 16 --json\n"
+    "  ochre bench --synthetic qwen3-0.6b --device cuda --graphs both -p 0 -n 128\n"
     "  ochre bench --synthetic llama-8b --format Q4_K -p 128 -n 16 -r 3\n"};
 
 enum { MAX_RUNS = 1000, STEP_TOKENS = 512 };
 
+/* What the steps of a mode's decode runs were. */
+typedef struct mode {
+    ochre_graphs graphs;
+    ochre_session *session;
+    double *decode; /* [runs] tokens a second */
+    och_step_stats stats;
+} mode;
+
 typedef struct bench {
     ochre_model *model;
-    ochre_session *session;
+    ochre_session *session; /* of the mode whose turn it is */
+    mode modes[2]; /* with --graphs both: off, then on; else one */
+    int n_modes;
     ochre_model_info info;
     int32_t p, n, runs, batch, depth;
     int32_t *tokens;
@@ -72,10 +86,23 @@ static ochre_status feed(bench *b, int32_t n, ochre_error *e) {
     return OCHRE_OK;
 }
 
-/* Tokens a second of one run; `what` is "prefill" or "decode". */
-static ochre_status run_once(bench *b, bool decode, double *out_speed, ochre_error *e) {
+static void add_stats(och_step_stats *to, const och_step_stats *from, const och_step_stats *until) {
+    to->steps += until->steps - from->steps;
+    to->captures += until->captures - from->captures;
+    to->replays += until->replays - from->replays;
+    to->refusals += until->refusals - from->refusals;
+    to->launches += until->launches - from->launches;
+    to->graph_launches += until->graph_launches - from->graph_launches;
+    to->host_seconds += until->host_seconds - from->host_seconds;
+    to->seconds += until->seconds - from->seconds;
+}
+
+/* Tokens a second of one run of the mode's session; `what` is "prefill" or "decode". */
+static ochre_status run_once(bench *b, mode *m, bool decode, double *out_speed, ochre_error *e) {
+    b->session = m->session;
     ochre_status st = open_sequences(b, e);
     if (st == OCHRE_OK && decode && b->depth) st = feed(b, b->depth, e);
+    och_step_stats before = och_step_stats_all();
     double t0 = och_now_seconds();
     if (st == OCHRE_OK && !decode) st = feed(b, b->p, e);
     for (int32_t i = 0; decode && st == OCHRE_OK && i < b->n; i++) {
@@ -84,6 +111,8 @@ static ochre_status run_once(bench *b, bool decode, double *out_speed, ochre_err
         st = ochre_step(b->session, b->spans, (size_t)b->batch, e);
     }
     double seconds = och_now_seconds() - t0;
+    och_step_stats after = och_step_stats_all();
+    if (decode) add_stats(&m->stats, &before, &after);
     if (st == OCHRE_OK) st = close_sequences(b, e);
     *out_speed = (double)(decode ? b->n : b->p) * b->batch / seconds;
     return st;
@@ -114,7 +143,7 @@ static int refuse_speed(bench *b) {
             och_op_reference_hits());
     och_op_stats_reset();
     och_op_stats_enable(true);
-    if (run_once(b, b->n > 0, &ignored, &e) != OCHRE_OK) return och_main_fail_public(&e);
+    if (run_once(b, &b->modes[0], b->n > 0, &ignored, &e) != OCHRE_OK) return och_main_fail_public(&e);
     int n = och_op_stats(rows, 64);
     for (int i = 0; i < OCH_MIN(n, 64); i++)
         if (rows[i].reference_tier)
@@ -140,7 +169,7 @@ static int interactive(bench *b) {
         } else {
             ochre_error e = {0};
             double speed;
-            if (run_once(b, decode, &speed, &e) != OCHRE_OK) return och_main_fail_public(&e);
+            if (run_once(b, &b->modes[0], decode, &speed, &e) != OCHRE_OK) return och_main_fail_public(&e);
             if (och_op_reference_hits()) return refuse_speed(b);
             printf("{\"kind\": \"%s\", \"tok_per_s\": %.3f, \"peak_rss_bytes\": %" PRIu64 "}\n", line, speed, peak_rss_bytes());
         }
@@ -149,12 +178,36 @@ static int interactive(bench *b) {
     return OCH_EXIT_OK;
 }
 
-static void report(const bench *b, bool json, bool csv, const double *prefill, const double *decode) {
-    const struct {
-        const char *name;
+static double per(uint64_t n, uint64_t steps) { return steps ? (double)n / (double)steps : 0.0; }
+
+/* A mode's decode steps: what the host gave the device for each, and how long that took it. */
+static void report_steps(const mode *m, bool json, och_strbuf *out) {
+    const och_step_stats *s = &m->stats;
+    double host = s->steps ? s->host_seconds / (double)s->steps : 0.0;
+    if (json)
+        och_strbuf_printf(out, ", \"steps\": %" PRIu64 ", \"replays\": %" PRIu64 ", \"captures\": %" PRIu64 ", \"refusals\": %" PRIu64
+                          ", \"launches_per_step\": %.2f, \"kernels_per_step\": %.2f, \"host_seconds_per_step\": %.9f", s->steps,
+                          s->replays, s->captures, s->refusals, per(s->launches, s->steps),
+                          per(s->launches + s->graph_launches, s->steps), host);
+    else
+        och_strbuf_printf(out, "%" PRIu64 " replays over %" PRIu64 " decode steps; a step: %.1f kernels, %.1f launches, host %.1f us\n",
+                          s->replays, s->steps, per(s->launches + s->graph_launches, s->steps), per(s->launches, s->steps), host * 1e6);
+}
+
+static void report(const bench *b, bool json, bool csv, const double *prefill) {
+    struct {
+        const char *name, *key;
         const double *runs;
         int32_t tokens;
-    } rows[] = {{"prefill", prefill, b->p}, {"decode", decode, b->n}};
+        const mode *mode; /* NULL: prefill */
+    } rows[3] = {{"prefill", "prefill", prefill, b->p, NULL}};
+    for (int i = 0; i < b->n_modes; i++) {
+        rows[i + 1].name = i ? "+graphs" : "decode";
+        rows[i + 1].key = i ? "decode_graphs" : "decode";
+        rows[i + 1].runs = b->modes[i].decode;
+        rows[i + 1].tokens = b->n;
+        rows[i + 1].mode = &b->modes[i];
+    }
     och_strbuf j = {0};
     uint64_t peak = peak_rss_bytes();
     if (json) {
@@ -165,38 +218,68 @@ static void report(const bench *b, bool json, bool csv, const double *prefill, c
                           b->info.architecture, b->info.device, b->threads, b->batch, b->depth, b->info.n_parameters,
                           b->load_seconds, peak);
     } else if (csv) {
-        och_strbuf_puts(&j, "test,tokens,batch,threads,runs,median_tokens_per_second,least,greatest,peak_rss_bytes\n");
+        och_strbuf_puts(&j, "test,tokens,batch,threads,runs,median_tokens_per_second,least,greatest,peak_rss_bytes,steps,replays,"
+                            "kernels_per_step,launches_per_step,host_seconds_per_step\n");
     } else {
         och_strbuf_printf(&j, "%s (%s, %.1fM parameters) on %s, %d threads, batch %d\n", b->name, b->info.architecture,
                           (double)b->info.n_parameters * 1e-6, b->info.device, b->threads, b->batch);
         och_strbuf_printf(&j, "%-8s %7s %5s %12s %10s %10s %8s   tokens/s\n", "", "tokens", "runs", "median", "least", "greatest",
                           "spread");
     }
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 1 + b->n_modes; i++) {
         if (!rows[i].tokens) continue;
         summary s = summarise(rows[i].runs, b->runs);
         if (json) {
             och_strbuf_printf(&j, ", \"%s\": {\"tokens\": %d, \"unit\": \"tokens/s\", \"median\": %.3f, \"least\": %.3f, "
-                                  "\"greatest\": %.3f, \"runs\": [", rows[i].name, rows[i].tokens, s.median, s.least, s.greatest);
+                                  "\"greatest\": %.3f, \"runs\": [", rows[i].key, rows[i].tokens, s.median, s.least, s.greatest);
             for (int k = 0; k < b->runs; k++) och_strbuf_printf(&j, "%s%.3f", k ? ", " : "", rows[i].runs[k]);
-            och_strbuf_puts(&j, "]}");
+            och_strbuf_puts(&j, "]");
+            if (rows[i].mode) report_steps(rows[i].mode, true, &j);
+            och_strbuf_puts(&j, "}");
         } else if (csv) {
-            och_strbuf_printf(&j, "%s,%d,%d,%d,%d,%.3f,%.3f,%.3f,%" PRIu64 "\n", rows[i].name, rows[i].tokens, b->batch, b->threads,
-                              b->runs, s.median, s.least, s.greatest, peak);
+            och_strbuf_printf(&j, "%s,%d,%d,%d,%d,%.3f,%.3f,%.3f,%" PRIu64, rows[i].key, rows[i].tokens, b->batch, b->threads, b->runs,
+                              s.median, s.least, s.greatest, peak);
+            const och_step_stats *n = rows[i].mode ? &rows[i].mode->stats : NULL;
+            if (n)
+                och_strbuf_printf(&j, ",%" PRIu64 ",%" PRIu64 ",%.2f,%.2f,%.9f\n", n->steps, n->replays,
+                                  per(n->launches + n->graph_launches, n->steps), per(n->launches, n->steps),
+                                  n->steps ? n->host_seconds / (double)n->steps : 0.0);
+            else och_strbuf_puts(&j, ",,,,,\n");
         } else {
             och_strbuf_printf(&j, "%-8s %7d %5d %12.2f %10.2f %10.2f %7.1f%%\n", rows[i].name, rows[i].tokens, b->runs, s.median,
                               s.least, s.greatest, 100 * (s.greatest - s.least) / s.median);
         }
     }
     if (json) och_strbuf_puts(&j, "}\n");
-    else if (!csv) och_strbuf_printf(&j, "load %.2f s, peak memory %.1f MB\n", b->load_seconds, (double)peak * 1e-6);
+    else if (!csv) {
+        for (int i = 0; b->n && i < b->n_modes; i++)
+            if (b->modes[i].stats.launches || b->modes[i].stats.replays) { /* a device that is given kernels */
+                och_strbuf_printf(&j, "%s: ", i ? "+graphs" : "decode");
+                report_steps(&b->modes[i], false, &j);
+            }
+        och_strbuf_printf(&j, "load %.2f s, peak memory %.1f MB\n", b->load_seconds, (double)peak * 1e-6);
+    }
     fputs(och_strbuf_str(&j), stdout);
     och_strbuf_deinit(&j);
 }
 
+/* "auto", "on", "off", "both"; OCH_EXIT_USAGE for another word. */
+static int read_graphs(bench *b, const char *word) {
+    b->n_modes = 1;
+    if (!strcmp(word, "auto")) b->modes[0].graphs = OCHRE_GRAPHS_AUTO;
+    else if (!strcmp(word, "on")) b->modes[0].graphs = OCHRE_GRAPHS_ON;
+    else if (!strcmp(word, "off")) b->modes[0].graphs = OCHRE_GRAPHS_OFF;
+    else if (!strcmp(word, "both")) {
+        b->n_modes = 2;
+        b->modes[0].graphs = OCHRE_GRAPHS_OFF;
+        b->modes[1].graphs = OCHRE_GRAPHS_ON;
+    } else return OCH_EXIT_USAGE;
+    return OCH_EXIT_OK;
+}
+
 int och_cmd_bench(int argc, char **argv) {
     if (argc > 1 && !strcmp(argv[1], "op")) return och_cmd_bench_op(argc - 1, argv + 1);
-    const char *args[1], *kv = "auto", *trace = NULL;
+    const char *args[1], *kv = "auto", *trace = NULL, *graphs = "auto";
     bench b = {.p = 512, .n = 128, .runs = 5, .batch = 1};
     och_open_args open = {.quiet = true, .out_seconds = &b.load_seconds};
     ochre_session_options so = OCHRE_SESSION_OPTIONS_INIT;
@@ -213,6 +296,7 @@ int och_cmd_bench(int argc, char **argv) {
         {"csv", 0, OCH_OPT_FLAG, &csv, 0, 0, NULL, "comma-separated values instead of a table", NULL},
         {"interactive", 0, OCH_OPT_FLAG, &turns, 0, 0, NULL, "answer lines on standard input", NULL},
         {"kv-type", 0, OCH_OPT_STR, &kv, 0, 0, "TYPE", "type of the state: auto, f32, f16, bf16, fp8", NULL},
+        {"graphs", 0, OCH_OPT_STR, &graphs, 0, 0, "WHEN", "replay decode steps as graphs: auto, on, off, both (default: auto)", NULL},
         {"batch-invariant", 0, OCH_OPT_FLAG, &so.batch_invariant, 0, 0, NULL, "one kernel variant for every batch size", NULL},
         {"device", 'd', OCH_OPT_STR, &open.device, 0, 0, "D", "see `ochre devices` (default: auto)", NULL},
         {"provider", 0, OCH_OPT_STR, &open.provider, 0, 0, "NAME", "use only these kernels: reference, cpu", NULL},
@@ -228,12 +312,15 @@ int och_cmd_bench(int argc, char **argv) {
     if (json && csv) return och_main_usage("bench", "both --json and --csv: expected one");
     if (och_main_kv_type(kv, &so.kv_type) != OCH_EXIT_OK)
         return och_main_usage("bench", "--kv-type: expected auto, f32, f16, bf16 or fp8, found \"%.100s\"", kv);
+    if (read_graphs(&b, graphs) != OCH_EXIT_OK)
+        return och_main_usage("bench", "--graphs: expected auto, on, off or both, found \"%.100s\"", graphs);
+    if (turns && b.n_modes > 1) return och_main_usage("bench", "--graphs both and --interactive: expected one");
     rc = och_main_check_provider("bench", open.provider);
     if (rc >= 0) return rc;
     if (!b.p && !b.n) return och_main_usage("bench", "-p 0 and -n 0: nothing to measure");
 
     ochre_error e = {0};
-    double *prefill = NULL, *decode = NULL;
+    double *prefill = NULL;
     const char *threads = och_env_get(OCH_ENV_OCHRE_THREADS);
     b.threads = open.threads ? open.threads : threads ? atoi(threads) : och_cpu_count();
     open.model = n_args ? args[0] : NULL;
@@ -251,8 +338,8 @@ int och_cmd_bench(int argc, char **argv) {
     b.sequences = och_malloc_array((size_t)b.batch, sizeof *b.sequences);
     b.spans = och_malloc_array((size_t)b.batch, sizeof *b.spans);
     prefill = och_malloc_array(MAX_RUNS, sizeof *prefill);
-    decode = och_malloc_array(MAX_RUNS, sizeof *decode);
-    if (!b.tokens || !b.sequences || !b.spans || !prefill || !decode) {
+    for (int k = 0; k < b.n_modes; k++) b.modes[k].decode = och_malloc_array(MAX_RUNS, sizeof *b.modes[k].decode);
+    if (!b.tokens || !b.sequences || !b.spans || !prefill || !b.modes[0].decode || (b.n_modes > 1 && !b.modes[1].decode)) {
         och_main_error("out of memory");
         goto done;
     }
@@ -260,7 +347,10 @@ int och_cmd_bench(int argc, char **argv) {
     so.max_sequences = b.batch;
     so.max_context = longest;
     so.max_step_tokens = OCH_MAX(OCH_MIN(OCH_MAX(b.p, b.depth), STEP_TOKENS), b.batch);
-    if (ochre_session_create(b.model, &so, &b.session, &e) != OCHRE_OK) goto failed;
+    for (int k = 0; k < b.n_modes; k++) {
+        so.graphs = b.modes[k].graphs;
+        if (ochre_session_create(b.model, &so, &b.modes[k].session, &e) != OCHRE_OK) goto failed;
+    }
     uint64_t x = 1; /* Knuth's MMIX generator */
     for (int32_t i = 0; i < longest; i++) {
         x = x * 6364136223846793005u + 1442695040888963407u;
@@ -268,8 +358,11 @@ int och_cmd_bench(int argc, char **argv) {
     }
     double warm;
     och_op_stats_reset();
-    if (b.p && run_once(&b, false, &warm, &e) != OCHRE_OK) goto failed;
-    if (b.n && run_once(&b, true, &warm, &e) != OCHRE_OK) goto failed;
+    if (b.p && run_once(&b, &b.modes[0], false, &warm, &e) != OCHRE_OK) goto failed;
+    for (int k = 0; b.n && k < b.n_modes; k++) {
+        if (run_once(&b, &b.modes[k], true, &warm, &e) != OCHRE_OK) goto failed;
+        b.modes[k].stats = (och_step_stats){0};
+    }
     if (och_op_reference_hits()) {
         rc = refuse_speed(&b);
         goto done;
@@ -279,24 +372,29 @@ int och_cmd_bench(int argc, char **argv) {
         goto done;
     }
     for (int32_t i = 0; i < b.runs; i++) {
-        if (b.p && run_once(&b, false, &prefill[i], &e) != OCHRE_OK) goto failed;
-        if (b.n && run_once(&b, true, &decode[i], &e) != OCHRE_OK) goto failed;
+        if (b.p && run_once(&b, &b.modes[0], false, &prefill[i], &e) != OCHRE_OK) goto failed;
+        for (int k = 0; b.n && k < b.n_modes; k++) {
+            mode *m = &b.modes[i % 2 ? b.n_modes - 1 - k : k]; /* neither is always the second */
+            if (run_once(&b, m, true, &m->decode[i], &e) != OCHRE_OK) goto failed;
+        }
     }
     if (och_op_reference_hits()) rc = refuse_speed(&b);
     else {
-        report(&b, json, csv, prefill, decode);
+        report(&b, json, csv, prefill);
         rc = OCH_EXIT_OK;
     }
     goto done;
 failed:
     rc = och_main_fail_public(&e);
 done:
-    ochre_session_destroy(b.session);
+    for (int k = 0; k < b.n_modes; k++) {
+        ochre_session_destroy(b.modes[k].session);
+        och_free(b.modes[k].decode);
+    }
     ochre_model_close(b.model);
     och_free(b.tokens);
     och_free(b.sequences);
     och_free(b.spans);
     och_free(prefill);
-    och_free(decode);
     return och_main_trace_stop(rc);
 }
