@@ -3,6 +3,7 @@
 #include "main/main.h"
 
 #include "base/env.h"
+#include "dev/cuda/cuda_lib.h"
 #include "dev/dev.h"
 #include "dev/hip/hip_lib.h"
 #include "jit/jit.h"
@@ -29,8 +30,10 @@ typedef struct report {
     bool json;
     och_strbuf out, problems; /* problems: lines, or members of an array */
     size_t n_problems;
-    hip_lib *lib; /* NULL: none serves */
-    och_device *devices[MAX_DEVICES]; /* of hip, opened */
+    hip_lib *lib;   /* NULL: none serves */
+    cuda_lib *cuda; /* the same */
+    bool tell_hip, tell_cuda; /* it is a problem that it shows no device */
+    och_device *devices[MAX_DEVICES]; /* of hip and of cuda, opened */
     int n_devices;
 } report;
 
@@ -53,29 +56,43 @@ static void problem(report *r, const char *fmt, ...) {
     r->n_problems++;
 }
 
+/* Below OCHRE_SYSTEM_ROOT. */
+static bool is_there(const char *at) {
+    char path[512];
+    struct stat sb;
+    return stat(och_system_path(at, path, sizeof path), &sb) == 0;
+}
+
 static void heading(report *r, const char *text) {
     if (!r->json) och_strbuf_printf(&r->out, "\n%s\n", text);
 }
 
 /* ---- libraries ---- */
 
-static void libraries(report *r) {
-    och_err err = {0};
-    och_status st = och_hip_lib(&r->lib, &err);
-    const och_attempts *a = och_hip_lib_attempts();
-    heading(r, "HIP libraries, in the order in which they are looked for");
-    if (r->json) och_strbuf_puts(&r->out, ", \"hip_libraries\": [");
+/* A kind of library, for what is the same of all. */
+typedef struct kind {
+    const char *name, *json, *override, *update;
+    void (*version_text)(int version, char *out, size_t n_bytes);
+} kind;
+static const kind hip = {"HIP", "hip_libraries", "OCHRE_HIP_LIBRARY", "HIP 5.2 or newer (ROCm 5.2 or newer)", och_hip_version_text};
+static const kind cuda = {"CUDA", "cuda_libraries", "OCHRE_CUDA_LIBRARY", "NVIDIA's driver for CUDA 11 or newer", och_cuda_version_text};
+
+static void attempts(report *r, const kind *k, const och_attempts *a) {
+    char text[80];
+    snprintf(text, sizeof text, "%s libraries, in the order in which they are looked for", k->name);
+    heading(r, text);
+    if (r->json) och_strbuf_printf(&r->out, ", \"%s\": [", k->json);
     bool opened = false;
     for (size_t i = 0; i < a->n; i++) {
         const och_attempt *t = &a->at[i];
         char version[32] = "";
-        if (t->version) och_hip_version_text(t->version, version, sizeof version);
+        if (t->version) k->version_text(t->version, version, sizeof version);
         const char *state = t->find == OCH_FIND_OPENED    ? "in use"
                             : t->find == OCH_FIND_TOO_OLD ? "too old"
                             : t->find == OCH_FIND_BROKEN  ? "broken"
-                            : t->why[0]              ? "absent"
-                            : opened                 ? "not tried"
-                                                     : "absent";
+                            : t->why[0]                   ? "absent"
+                            : opened                      ? "not tried"
+                                                          : "absent";
         if (t->find == OCH_FIND_OPENED) opened = true;
         if (r->json) {
             och_strbuf_puts(&r->out, i ? ", {" : "{");
@@ -86,25 +103,50 @@ static void libraries(report *r) {
             put_string(r, "why", t->why);
             och_strbuf_puts(&r->out, "}");
         } else
-            och_strbuf_printf(&r->out, "  %-9s  %s%s%s%s%s (%s)\n", state, t->path, *version ? ": HIP " : "", version, t->why[0] ? ": " : "",
-                              t->why, t->place);
-        if (t->find == OCH_FIND_BROKEN)
-            problem(r, "%s %s: repair or remove it, or name another in OCHRE_HIP_LIBRARY.", t->path, t->why);
-        if (t->find == OCH_FIND_TOO_OLD)
-            problem(r, "%s cannot serve, %s: install HIP 5.2 or newer (ROCm 5.2 or newer).", t->path, t->why);
+            och_strbuf_printf(&r->out, "  %-9s  %s%s%s%s%s%s%s (%s)\n", state, t->path, *version ? ": " : "", *version ? k->name : "",
+                              *version ? " " : "", version, t->why[0] ? ": " : "", t->why, t->place);
+        if (t->find == OCH_FIND_BROKEN) problem(r, "%s %s: repair or remove it, or name another in %s.", t->path, t->why, k->override);
+        if (t->find == OCH_FIND_TOO_OLD) problem(r, "%s cannot serve, %s: install %s.", t->path, t->why, k->update);
     }
     if (r->json) och_strbuf_puts(&r->out, "]");
-    if (st != OCH_OK) problem(r, "No HIP library serves: %s.", err.message);
-    och_strbuf missing = {0};
-    size_t n = r->lib ? och_hip_lib_missing(r->lib, &missing) : 0;
+}
+
+static void missing_calls(report *r, const char *json, size_t n, och_strbuf *missing) {
     if (r->json) {
         och_strbuf_puts(&r->out, ", ");
-        put_string(r, "optional_calls_missing", och_strbuf_str(&missing));
-    } else if (n) och_strbuf_printf(&r->out, "  optional calls that it lacks: %s\n", och_strbuf_str(&missing));
+        put_string(r, json, och_strbuf_str(missing));
+    } else if (n) och_strbuf_printf(&r->out, "  optional calls that it lacks: %s\n", och_strbuf_str(missing));
+    och_strbuf_deinit(missing);
+}
+
+/* Whether anything of a kind is here: a library, a broken one too, or the driver's node. */
+static bool is_sign(bool library, const och_attempts *a, const char *driver_node) {
+    for (size_t i = 0; i < a->n; i++) library |= a->at[i].find != OCH_FIND_ABSENT;
+    return library || is_there(driver_node);
+}
+
+/* A machine has one kind of GPU as a rule. That the other shows none is a problem only where there is something of it, or where
+ * nothing works at all. */
+static void libraries(report *r) {
+    och_err hip_err = {0}, cuda_err = {0};
+    och_strbuf missing = {0};
+    och_status hip_st = och_hip_lib(&r->lib, &hip_err), cuda_st = och_cuda_lib(&r->cuda, &cuda_err);
+    bool hip_works = r->lib && r->lib->n_devices, cuda_works = r->cuda && r->cuda->n_devices;
+    bool hip_sign = is_sign(r->lib, och_hip_lib_attempts(), "/dev/kfd");
+    bool cuda_sign = is_sign(r->cuda, och_cuda_lib_attempts(), "/dev/nvidiactl");
+    r->tell_hip = !hip_works && !(cuda_works && !is_there("/dev/kfd"));
+    r->tell_cuda = !cuda_works && !(hip_works && !is_there("/dev/nvidiactl")) && (cuda_sign || !hip_sign);
+    attempts(r, &hip, och_hip_lib_attempts());
+    if (hip_st != OCH_OK && r->tell_hip) problem(r, "No HIP library serves: %s.", hip_err.message);
+    size_t n = r->lib ? och_hip_lib_missing(r->lib, &missing) : 0;
+    missing_calls(r, "optional_calls_missing", n, &missing);
     if (r->lib && r->lib->simulated)
         problem(r, "The HIP library in use is Ochre's simulator: what runs on hip:... is simulated (LD_LIBRARY_PATH or "
                    "OCHRE_HIP_LIBRARY names it).");
-    och_strbuf_deinit(&missing);
+    attempts(r, &cuda, och_cuda_lib_attempts());
+    if (cuda_st != OCH_OK && r->tell_cuda) problem(r, "No CUDA library serves: %s.", cuda_err.message);
+    n = r->cuda ? och_cuda_lib_missing(r->cuda, &missing) : 0;
+    missing_calls(r, "cuda_optional_calls_missing", n, &missing);
 }
 
 /* ---- headers ---- */
@@ -165,8 +207,9 @@ static void headers(report *r) {
 static void environment(report *r) {
     static const char *const names[] = {"HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL",
                                         "HSA_OVERRIDE_GFX_VERSION", "HSA_XNACK", "HSA_ENABLE_SDMA", "ROCM_PATH", "HIP_PATH",
-                                        "LD_LIBRARY_PATH", "OCHRE_HIP_LIBRARY", "OCHRE_SYSTEM_ROOT", "OCHRE_SIM_BOARD",
-                                        "OCHRE_SIM_QUIRKS", "OCHRE_REQUIRE_GPU", "OCHRE_HIP_SYNC"};
+                                        "NVIDIA_VISIBLE_DEVICES", "CUDA_PATH", "CUDA_MODULE_LOADING", "LD_LIBRARY_PATH",
+                                        "OCHRE_HIP_LIBRARY", "OCHRE_CUDA_LIBRARY", "OCHRE_SYSTEM_ROOT", "OCHRE_SIM_BOARD",
+                                        "OCHRE_SIM_QUIRKS", "OCHRE_REQUIRE_GPU", "OCHRE_HIP_SYNC", "OCHRE_CUDA_SYNC"};
     size_t n = 0;
     heading(r, "Environment");
     if (r->json) och_strbuf_puts(&r->out, ", \"environment\": {");
@@ -186,15 +229,14 @@ static void environment(report *r) {
         problem(r, "HSA_OVERRIDE_GFX_VERSION=%s makes the runtime claim another target than the board has: unset it unless you know "
                    "that the two run the same code.", v);
     och_strbuf hiding = {0};
-    och_hip_hiding_variables(&hiding);
+    if (r->lib || !r->cuda) och_hip_hiding_variables(&hiding);
+    if (!hiding.size && r->cuda) och_cuda_hiding_variables(&hiding);
     if (hiding.size) problem(r, "%s hides devices: unset it to see all.", och_strbuf_str(&hiding));
     och_strbuf_deinit(&hiding);
 }
 
-/* A library that shows no device is a problem with a reason of its own, and the nodes are looked at for it. */
-static bool explained_later(const report *r) { return r->lib && !r->lib->n_devices; }
-
-static bool node(report *r, const char *path, size_t *n) {
+/* explained: a library that shows no device is a problem with a reason of its own, and the nodes are looked at for it. */
+static bool node(report *r, const char *path, bool explained, size_t *n) {
     struct stat sb;
     char owner[64] = "?";
     bool there = stat(path, &sb) == 0, usable = there && faccessat(AT_FDCWD, path, R_OK | W_OK, AT_EACCESS) == 0;
@@ -210,39 +252,53 @@ static bool node(report *r, const char *path, size_t *n) {
                           (unsigned)(sb.st_mode & 0777), owner);
     else och_strbuf_printf(&r->out, "  %s: absent\n", path);
     (*n)++;
-    if (there && !usable && !explained_later(r))
+    if (there && !usable && !explained)
         problem(r, "%s may not be opened by this user: run sudo usermod -aG %s $USER and log in again.", path, owner);
     return there;
+}
+
+/* Those that there are of a pattern; how many. */
+static size_t nodes_like(report *r, const char *pattern, bool explained, size_t *n) {
+    char path[512];
+    glob_t g;
+    size_t found = 0;
+    och_system_path(pattern, path, sizeof path);
+    if (glob(path, 0, NULL, &g) != 0) return 0;
+    for (; found < g.gl_pathc; found++) (void)node(r, g.gl_pathv[found], explained, n);
+    globfree(&g);
+    return found;
 }
 
 static void nodes(report *r) {
     char path[512];
     size_t n = 0;
-    glob_t g;
+    bool hip_explained = r->lib && !r->lib->n_devices, cuda_explained = r->cuda && !r->cuda->n_devices;
     heading(r, "Device nodes");
     if (r->json) och_strbuf_puts(&r->out, ", \"nodes\": [");
-    bool kfd = node(r, och_system_path("/dev/kfd", path, sizeof path), &n);
-    och_system_path("/dev/dri/renderD*", path, sizeof path);
-    if (glob(path, 0, NULL, &g) == 0) {
-        for (size_t i = 0; i < g.gl_pathc; i++) (void)node(r, g.gl_pathv[i], &n);
-        globfree(&g);
-    } else if (!r->json) och_strbuf_printf(&r->out, "  %s: none\n", path);
+    bool kfd = node(r, och_system_path("/dev/kfd", path, sizeof path), hip_explained, &n);
+    if (!nodes_like(r, "/dev/dri/renderD*", hip_explained, &n) && !r->json)
+        och_strbuf_printf(&r->out, "  %s: none\n", och_system_path("/dev/dri/renderD*", path, sizeof path));
+    if (r->cuda || is_there("/dev/nvidiactl")) {
+        (void)node(r, och_system_path("/dev/nvidiactl", path, sizeof path), cuda_explained, &n);
+        (void)nodes_like(r, "/dev/nvidia[0-9]*", cuda_explained, &n);
+        (void)node(r, och_system_path("/dev/nvidia-uvm", path, sizeof path), cuda_explained, &n);
+    }
     if (r->json) och_strbuf_puts(&r->out, "]");
-    if (!kfd && !(r->lib && r->lib->simulated) && !explained_later(r))
+    if (!kfd && r->tell_hip && !hip_explained)
         problem(r, "There is no /dev/kfd: this machine has no AMD GPU with a loaded amdgpu driver, or this is a container that was not "
                    "given it (docker run --device /dev/kfd --device /dev/dri).");
 }
 
 /* ---- devices ---- */
 
-static void devices(report *r) {
-    heading(r, "Devices of HIP");
-    if (r->json) och_strbuf_puts(&r->out, ", \"devices\": [");
-    for (int i = 0; r->lib && i < r->lib->n_devices && i < MAX_DEVICES; i++) {
+/* The n devices of a backend. */
+static void devices_of(report *r, const char *backend, int n) {
+    int before = r->n_devices;
+    for (int i = 0; i < n && r->n_devices < MAX_DEVICES; i++) {
         char name[32];
         och_err err = {0};
         och_device *d;
-        snprintf(name, sizeof name, "hip:%d", i);
+        snprintf(name, sizeof name, "%s:%d", backend, i);
         if (och_device_open(name, NULL, &d, &err) != OCH_OK) {
             problem(r, "%s cannot be opened: %s.", name, err.message);
             continue;
@@ -252,28 +308,45 @@ static void devices(report *r) {
             och_main_device_json(d, &r->out);
         } else {
             const och_dev_info *f = &d->info;
-            if (!r->n_devices) och_strbuf_puts(&r->out, "  "), och_main_device_heading(&r->out);
+            if (r->n_devices == before) och_strbuf_puts(&r->out, "  "), och_main_device_heading(&r->out);
             och_strbuf_puts(&r->out, "  ");
             och_main_device_row(d, &r->out);
-            och_strbuf_printf(&r->out, "    %s, %d compute units (%d multiprocessors), wave %d, LDS %u KiB, L2 %llu KiB, %.0f GB/s, code "
-                              "objects to version %d\n", f->pci, f->n_compute_units, f->n_multiprocessors, f->wave_size,
-                              f->lds_bytes / 1024, (unsigned long long)f->l2_bytes / 1024, f->bandwidth_gbps, f->code_object_version);
+            och_strbuf_printf(&r->out, "    %s, %d compute units (%d multiprocessors), wave %d, LDS %u KiB, L2 %llu KiB, %.0f GB/s", f->pci,
+                              f->n_compute_units, f->n_multiprocessors, f->wave_size, f->lds_bytes / 1024,
+                              (unsigned long long)f->l2_bytes / 1024, f->bandwidth_gbps);
+            if (f->code_object_version) och_strbuf_printf(&r->out, ", code objects to version %d", f->code_object_version);
+            och_strbuf_puts(&r->out, "\n");
         }
         och_target_id id;
         if (och_target_find(d->info.arch, &id, &err) != OCH_OK) problem(r, "%s is of a target that Ochre does not know: %s.", name, err.message);
         r->devices[r->n_devices++] = d;
     }
-    if (r->json) och_strbuf_puts(&r->out, "]");
-    else if (!r->n_devices) och_strbuf_puts(&r->out, "  none\n");
-    if (r->lib && !r->lib->n_devices) {
-        char version[32];
-        och_strbuf why = {0};
+    if (!r->json && r->n_devices == before) och_strbuf_puts(&r->out, "  none\n");
+}
+
+static void devices(report *r) {
+    och_strbuf why = {0};
+    char version[80], text[256];
+    heading(r, "Devices of HIP");
+    if (r->json) och_strbuf_puts(&r->out, ", \"devices\": [");
+    devices_of(r, "hip", r->lib ? r->lib->n_devices : 0);
+    if (r->lib && r->tell_hip) {
         och_hip_version_text(r->lib->version, version, sizeof version);
         och_hip_explain_no_device(r->lib, &why);
         problem(r, "HIP %s (%s) shows no device: %s (%d)%s%s.", version, r->lib->path, r->lib->api.hipGetErrorName(r->lib->count_error),
                 (int)r->lib->count_error, why.size ? "; " : "", och_strbuf_str(&why));
         och_strbuf_deinit(&why);
     }
+    heading(r, "Devices of CUDA");
+    devices_of(r, "cuda", r->cuda ? r->cuda->n_devices : 0);
+    if (r->cuda && r->tell_cuda) {
+        och_cuda_lib_text(r->cuda, version, sizeof version);
+        och_cuda_error_text(r->cuda, r->cuda->count_error, text, sizeof text);
+        och_cuda_explain_no_device(r->cuda, &why);
+        problem(r, "%s (%s) shows no device: %s%s%s.", version, r->cuda->path, text, why.size ? "; " : "", och_strbuf_str(&why));
+        och_strbuf_deinit(&why);
+    }
+    if (r->json) och_strbuf_puts(&r->out, "]");
     char path[512];
     och_err err = {0};
     bool sim = och_hip_sim_path(path, sizeof path, &err) == OCH_OK;
