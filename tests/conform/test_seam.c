@@ -858,6 +858,8 @@ static void graphs(void **s) {
     och_buf_free(&p);
 }
 
+#include "conform/support/seam_graphs.h" /* uses what stands above */
+
 static void all_reduce(void **s) {
     (void)s;
     enum { N_DEV = 3, N = 37 };
@@ -930,6 +932,9 @@ int main(int argc, char **argv) {
         CASE(code_of_another_target),
         CASE(the_host_reads_what_a_kernel_wrote),
         CASE(graphs),
+        CASE(what_cannot_be_recorded),
+        CASE(captures_and_threads),
+        CASE(replays),
         CASE(all_reduce),
     };
     int failures = 0, n = 0;
