@@ -97,6 +97,15 @@ static void attend(const job *j, const item *it, float *mem) {
     for (int u = 0; u < n; u++) j->kernels->attn_finish(&total[u], result(j, it, u), d);
 }
 
+void och_cpu_attention_one(const och_op_call *c, const och_cpu_kernels *kernels, int64_t row, int head, float *mem) {
+    const och_attr_attention *a = &c->attr.attention;
+    const job j = {.call = c, .kernels = kernels, .a = a};
+    item it = {.s = och_cpu_span_at(c, row, 1), .head = head, .heads = 1, .kv_head = head / (a->n_heads / a->kv.n_kv_heads)};
+    it.chunk_begin = och_cpu_first_seen(a, it.s.first_position) / CHUNK;
+    it.chunk_end = it.s.first_position / CHUNK + 1;
+    attend(&j, &it, mem);
+}
+
 static void clear_row(const job *j, int64_t row) {
     const och_tensor *y = &j->call->out[0];
     memset(och_cpu_row(y, row), 0, (size_t)y->cols * sizeof(float));

@@ -49,4 +49,8 @@ bool och_cpu_attention_amx_serves(const och_device *device, const och_op_call *c
 uint64_t och_cpu_attention_amx_scratch(const och_device *device, const och_op_call *c);
 void och_cpu_attention_amx_run(const och_op_ctx *ctx, const och_op_call *c);
 
+/* One head of one row by the plain variant, of a row that is not padding. mem: OCH_CPU_ATTENTION_ONE_FLOATS(head_dim). */
+#define OCH_CPU_ATTENTION_ONE_FLOATS(head_dim) ((size_t)(2 * OCH_CPU_ATTN_UNITS) * (size_t)(head_dim))
+void och_cpu_attention_one(const och_op_call *c, const och_cpu_kernels *kernels, int64_t row, int head, float *mem);
+
 #endif

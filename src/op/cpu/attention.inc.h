@@ -93,6 +93,20 @@ ATTN_BY_TYPE(F16)
 ATTN_BY_TYPE(BF16)
 ATTN_BY_TYPE(F8_E4M3)
 
+/* A weight of 0 does not hide a value that is not finite: sums that are not are made again of what the unit sees alone, in the
+ * same order, so that they stay away from units that do not see it. */
+static void attn_mend(const och_cpu_attn_chunk *c, const float *p, int begin, int end, och_cpu_attn_part *part) {
+    vf odd = vf_zero();
+    for (int64_t i = 0; i < c->head_dim; i += 16) odd = vf_fma(vf_load(part->acc + i), vf_zero(), odd);
+    if (vf_sum(odd) == 0) return;
+    for (int64_t i = 0; i < c->head_dim; i += 16) {
+        vf acc = vf_zero();
+        for (int t = begin; t < end; t++)
+            acc = vf_fma(vf_set1(p[t]), kv_load(c->v_dtype, c->v[t / 16], t % 16 * c->head_dim + i), acc);
+        vf_store(part->acc + i, acc);
+    }
+}
+
 static void attn_chunk(const och_cpu_attn_chunk *c, och_cpu_attn_part *parts) {
     float s[OCH_CPU_ATTN_UNITS][OCH_CPU_ATTN_CHUNK] __attribute__((aligned(64)));
     if (c->k_dtype == OCH_DTYPE_F16) attn_scores_F16(c, s);
@@ -108,11 +122,13 @@ static void attn_chunk(const och_cpu_attn_chunk *c, och_cpu_attn_part *parts) {
             if (c->softcap > 0) x = vf_mul(vf_set1(c->softcap), vf_tanh(vf_div(x, vf_set1(c->softcap))));
             x = vf_keep_range(x, c->begin[u] - 16 * g, c->end[u] - 16 * g);
             vf_store(&s[u][16 * g], x);
-            max = vf_max(max, x);
+            max = vf_max(x, max); /* in this order a score that is NaN leaves max as it is; its weight will be NaN */
         }
         float m = vf_hmax(max);
+        /* Something is seen, though it be -infinity or NaN alone; or nothing is: every exp below is 0. */
+        if (c->begin[u] < c->end[u]) m = m < -FLT_MAX ? -FLT_MAX : m;
         parts[u].max = m;
-        if (m == -__builtin_inff()) m = 0; /* nothing is seen: every exp below is 0 */
+        if (m == -__builtin_inff()) m = 0;
         for (int g = first; g < last; g++) {
             vf p = vf_exp_below(vf_sub(vf_load(&s[u][16 * g]), vf_set1(m)));
             vf_store(&s[u][16 * g], p);
@@ -124,6 +140,7 @@ static void attn_chunk(const och_cpu_attn_chunk *c, och_cpu_attn_part *parts) {
     else if (c->v_dtype == OCH_DTYPE_BF16) attn_values_BF16(c, s, parts);
     else if (c->v_dtype == OCH_DTYPE_F8_E4M3) attn_values_F8_E4M3(c, s, parts);
     else attn_values_F32(c, s, parts);
+    for (int u = 0; u < c->n_units; u++) attn_mend(c, s[u], c->begin[u], c->end[u], &parts[u]);
 }
 
 static void attn_merge(och_cpu_attn_part *total, const och_cpu_attn_part *part, int64_t head_dim) {
@@ -139,6 +156,6 @@ static void attn_merge(och_cpu_attn_part *total, const och_cpu_attn_part *part, 
 }
 
 static void attn_finish(const och_cpu_attn_part *total, float *y, int64_t head_dim) {
-    vf inv = vf_set1(total->sum > 0 ? 1.0f / total->sum : 0);
+    vf inv = vf_set1(1.0f / total->sum); /* 0 where all that is seen is -infinity: then the result is NaN */
     for (int64_t i = 0; i < head_dim; i += 16) vf_store(y + i, vf_mul(vf_load(total->acc + i), inv));
 }

@@ -36,6 +36,7 @@ typedef struct workspace {
     float *t;           /* [4][256] sums of a chunk */
     float *o;           /* [unit][head_dim] */
     float *max, *sum;   /* [unit] */
+    float *plain;       /* for och_cpu_attention_one */
 } workspace;
 
 static int heads_at_once(const och_attr_attention *a) {
@@ -62,6 +63,7 @@ static size_t workspace_layout(const och_attr_attention *a, uint8_t *mem, worksp
     PLACE(o, units * d);
     PLACE(max, units);
     PLACE(sum, units);
+    PLACE(plain, OCH_CPU_ATTENTION_ONE_FLOATS(d));
 #undef PLACE
     return at;
 }
@@ -206,7 +208,7 @@ static float softmax_row(const och_attr_attention *a, float *s, int g0, int g1, 
         if (a->softcap > 0) x = vf_mul(vf_set1(a->softcap), vf_tanh(vf_div(x, vf_set1(a->softcap))));
         if (cut) x = vf_keep_range(x, begin - 16 * g, end - 16 * g);
         if (cut || a->softcap > 0) vf_store(s + 16 * g, x);
-        max = vf_max(max, x);
+        max = vf_max(x, max); /* in this order a score that is NaN leaves max as it is; its weight will be NaN */
     }
     const float old = *max_io, chunk = vf_hmax(max), new = chunk > old ? chunk : old, base = new == -__builtin_inff() ? 0 : new;
     const vf m = vf_set1(base);
@@ -292,8 +294,17 @@ static void attend(const job *j, const item *it, const workspace *w) {
         for (int unit = 0; unit < it->n_units; unit += 32) attend_pair(j, it, w, unit, base, first, last);
     }
     for (int u = 0; u < it->n_units; u++) {
-        float *y = och_cpu_attended(j->call, it->s.row + u / it->heads, it->head + u % it->heads);
+        const int64_t row = it->s.row + u / it->heads;
+        float *y = och_cpu_attended(j->call, row, it->head + u % it->heads);
         const vf inv = vf_set1(1.0f / w->sum[u]);
+        /* What is not finite in a tile reaches units that do not see it, and an infinity in two parts is NaN: what that has
+         * touched is done again without tiles. */
+        vf odd = vf_mul(inv, vf_zero());
+        for (int64_t i = 0; i < d; i += 16) odd = vf_fma(vf_load(w->o + u * d + i), vf_zero(), odd);
+        if (vf_sum(odd) != 0) {
+            och_cpu_attention_one(j->call, &och_cpu_kernels_avx512, row, it->head + u % it->heads, w->plain);
+            continue;
+        }
         for (int64_t i = 0; i < d; i += 16) vf_store(y + i, vf_mul(vf_load(w->o + u * d + i), inv));
     }
 }

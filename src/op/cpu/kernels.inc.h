@@ -6,6 +6,7 @@
 #include "base/half.h"
 #include "quant/fp8.h"
 
+#include <float.h>
 #include <math.h>
 
 #include "op/cpu/elementwise.inc.h"

@@ -142,18 +142,32 @@ FLOAT_PANEL(F32)
 FLOAT_PANEL(F16)
 FLOAT_PANEL(BF16)
 
+/* A block with a number that is not finite: its scale is NaN, and with it every product. */
+static void quantise_odd(const och_cpu_act *act, int8_t *q, int64_t at) {
+    memset(q, 0, 32);
+    act->d[at] = act->ds[at] = NAN;
+    act->nsum[at] = 0;
+    if (!act->nsum16) return;
+    act->nsum16[2 * at] = act->nsum16[2 * at + 1] = 0;
+    act->ds16[2 * at] = act->ds16[2 * at + 1] = NAN;
+}
+
 static void quantise(const float *x, const och_cpu_act *act, int64_t row) {
     if (act->x && x != act->x + row * act->k) memcpy(act->x + row * act->k, x, (size_t)act->k * sizeof *x);
     if (!act->q) return;
     int8_t *q = act->q + row * act->q_stride;
     for (int64_t b = 0; b < act->nb; b++) {
         vf lo = vf_load(x + 32 * b), hi = vf_load(x + 32 * b + 16);
-        float max = vf_hmax(vf_max(vf_abs(lo), vf_abs(hi))), d = max / 127.0f;
+        const int64_t at = row * act->nb + b;
+        float max = vf_hmax_abs(lo, hi), d = max / 127.0f;
+        if (!(max <= FLT_MAX)) { /* codes have no other way to say it */
+            quantise_odd(act, q + 32 * b, at);
+            continue;
+        }
         vf inv = vf_set1(max > 0 ? 127.0f / max : 0);
         vi a = vi_from_vf(vf_mul(lo, inv)), c = vi_from_vf(vf_mul(hi, inv));
         vi_store_i8(q + 32 * b, a);
         vi_store_i8(q + 32 * b + 16, c);
-        int64_t at = row * act->nb + b;
         act->d[at] = d;
         if (act->nsum16) {
             int32_t s0 = vi_sum(a), s1 = vi_sum(c);

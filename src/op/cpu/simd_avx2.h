@@ -73,6 +73,15 @@ SIMD_INLINE float vf_hmax(vf x) {
     t = _mm_max_ps(t, _mm_movehl_ps(t, t));
     return _mm_cvtss_f32(_mm_max_ss(t, _mm_movehdup_ps(t)));
 }
+SIMD_INLINE float vf_hmax_abs(vf x, vf y) {
+    const __m256i mag = _mm256_set1_epi32(0x7FFFFFFF);
+    __m256i s = _mm256_max_epi32(_mm256_max_epi32(_mm256_and_si256((__m256i)x.a, mag), _mm256_and_si256((__m256i)x.b, mag)),
+                                 _mm256_max_epi32(_mm256_and_si256((__m256i)y.a, mag), _mm256_and_si256((__m256i)y.b, mag)));
+    __m128i t = _mm_max_epi32(_mm256_castsi256_si128(s), _mm256_extracti128_si256(s, 1));
+    t = _mm_max_epi32(t, _mm_shuffle_epi32(t, 0x4E));
+    t = _mm_max_epi32(t, _mm_shuffle_epi32(t, 0xB1));
+    return _mm_cvtss_f32(_mm_castsi128_ps(t));
+}
 SIMD_INLINE __m128i simd_load16(const void *p) { return _mm_loadu_si128((const __m128i *)p); }
 SIMD_INLINE vf vf_load_f16(const void *p) {
     return VF2(_mm256_cvtph_ps(simd_load16(p)), _mm256_cvtph_ps(simd_load16((const char *)p + 16)));

@@ -38,6 +38,12 @@ SIMD_INLINE vf vf_fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }   /
 SIMD_INLINE vf vf_fnma(vf a, vf b, vf c) { return _mm512_fnmadd_ps(a, b, c); } /* c - a b */
 SIMD_INLINE float vf_sum(vf a) { return _mm512_reduce_add_ps(a); }
 SIMD_INLINE float vf_hmax(vf a) { return _mm512_reduce_max_ps(a); }
+/* The greatest magnitude of both; NaN where one is NaN: as integers, magnitudes order so. */
+SIMD_INLINE float vf_hmax_abs(vf a, vf b) {
+    const __m512i mag = _mm512_set1_epi32(0x7FFFFFFF);
+    __m512i m = _mm512_max_epi32(_mm512_and_si512((__m512i)a, mag), _mm512_and_si512((__m512i)b, mag));
+    return _mm_cvtss_f32(_mm_castsi128_ps(_mm_cvtsi32_si128(_mm512_reduce_max_epi32(m))));
+}
 SIMD_INLINE vf vf_load_f16(const void *p) { return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p)); }
 SIMD_INLINE vf vf_load_bf16(const void *p) {
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)p)), 16));

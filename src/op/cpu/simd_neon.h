@@ -65,6 +65,7 @@ SIMD_INLINE float vf_sum(vf x) {
 SIMD_INLINE float vf_hmax(vf x) {
     return vmaxvq_f32(vmaxq_f32(vmaxq_f32(x.val[0], x.val[1]), vmaxq_f32(x.val[2], x.val[3])));
 }
+SIMD_INLINE float vf_hmax_abs(vf x, vf y) { return vf_hmax(vf_max(vf_abs(x), vf_abs(y))); } /* these maxima keep NaN */
 SIMD_INLINE vf vf_load_f16(const void *p) {
     EACH(vf, vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16((const uint16_t *)p + 4 * i))));
 }

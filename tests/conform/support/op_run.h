@@ -142,10 +142,11 @@ static inline void rig_twin_compare(rig *r, const och_op_call *c, rig_twin *twin
     assert_non_null(reference);
     och_err err;
     och_err_clear(&err);
-    och_op_ctx ctx = {.queue = r->cpu_queue, .reference_asked = true};
-    uint64_t n_bytes = reference->scratch_bytes ? reference->scratch_bytes(r->cpu, &twin->call) : 0;
+    och_device *cpu = r->cpu ? r->cpu : r->dev;
+    och_op_ctx ctx = {.queue = r->cpu ? r->cpu_queue : r->queue, .reference_asked = true};
+    uint64_t n_bytes = reference->scratch_bytes ? reference->scratch_bytes(cpu, &twin->call) : 0;
     och_buf scratch = {0};
-    if (n_bytes) rig_ok(och_buf_alloc(r->cpu, n_bytes, OCH_MEM_DEVICE, &scratch, &err), &err, "allocate scratch");
+    if (n_bytes) rig_ok(och_buf_alloc(cpu, n_bytes, OCH_MEM_DEVICE, &scratch, &err), &err, "allocate scratch");
     ctx.scratch = scratch.host;
     ctx.scratch_addr = scratch.addr;
     ctx.scratch_bytes = n_bytes;
@@ -199,8 +200,8 @@ static inline och_buf rig_scratch(rig *r, uint64_t n_bytes) {
 }
 
 /* Runs the call by the subject's provider. Scratch is exactly as large as asked for and full of NaN. OCH_UNSUPPORTED is
- * counted with its reason, and a failure on a board. On a device that is not the CPU the outputs are held against the reference
- * (r->nmse). */
+ * counted with its reason, and a failure on a board. On a device that is not the CPU, and where r->odd_alike, the outputs are
+ * held against the reference (r->nmse). */
 static inline och_status rig_run(rig *r, och_op_call *c, bool invariant, och_err *err) {
     och_err_clear(err);
     const och_op_provider *p = rig_provider(r, c->op);
@@ -226,7 +227,7 @@ static inline och_status rig_run(rig *r, och_op_call *c, bool invariant, och_err
         return st;
     }
     static rig_twin twin;
-    bool twinned = r->cpu && !r->no_twin;
+    bool twinned = (r->cpu || r->odd_alike) && !r->no_twin;
     if (twinned) rig_twin_make(r, c, &twin);
     if (mirrored) rig_upload(r, c);
     uint64_t n_bytes = p->scratch_bytes ? p->scratch_bytes(r->dev, &there) : 0;

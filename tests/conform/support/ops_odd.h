@@ -1,5 +1,5 @@
-/* NaN and infinities that a caller hands in: where the reference's result is not finite a board's is not, and the others are the
- * ones that they are without them. And what attention asks for in scratch, by a plan of a long context. */
+/* NaN and infinities that a caller hands in: where the reference's result is not finite a provider's is not, and the others are
+ * the ones that they are without them. And what attention asks for in scratch, by a plan of a long context. */
 #ifndef OCH_TESTS_OPS_ODD_H
 #define OCH_TESTS_OPS_ODD_H
 
