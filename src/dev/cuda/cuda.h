@@ -93,9 +93,6 @@ och_status och_cuda_fail_on(cuda_queue *q, CUresult e, och_err *err, const char 
 const char *och_cuda_graphs_lack(const cuda_api *a);
 /* For och_capture: ends the driver's recording. */
 void och_cuda_capture_drop(och_queue *q);
-/* The target whose code a device of this compute capability runs best: its own, or of the same major number the nearest lower
- * one, whose code it runs too. NOTFOUND lists the known ones. */
-och_status och_cuda_target(int major, int minor, char *out, size_t n_bytes, och_err *err) OCH_WARN_UNUSED;
 /* Whether all of [p, p + n_bytes) is memory of this backend that the host may touch. */
 bool och_cuda_is_pinned(const void *p, uint64_t n_bytes);
 

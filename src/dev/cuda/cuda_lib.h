@@ -37,6 +37,9 @@ bool och_cuda_any_opened(void);
 void och_cuda_search(och_attempts *out);
 /* Appends the optional calls that the library lacks, each as "cuGraphInstantiateWithFlags (CUDA 11.4)"; how many. */
 size_t och_cuda_lib_missing(const cuda_lib *lib, och_strbuf *out);
+/* The target whose code a device of this compute capability runs best: its own, or of the same major number the nearest lower
+ * one, whose code it runs too. NOTFOUND lists the known ones. */
+och_status och_cuda_target(int major, int minor, char *out, size_t n_bytes, och_err *err) OCH_WARN_UNUSED;
 /* "13.0" */
 void och_cuda_version_text(int version, char *out, size_t n_bytes);
 /* "CUDA 13.0 (driver 580.159.04)" */
