@@ -353,9 +353,11 @@ static const och_verify_bounds bounds[] = {
     {"the float32 reference", 1e-4, INFINITY, 0.05},
     {"weights of 8 bits and more", 0.03, 1e-3, 0.05},
     {"weights below 8 bits", 0.1, 5e-3, 0.05},
+    {"a state of eight-bit floats", 0.1, 1e-2, 0.05},
 };
 
-const och_verify_bounds *och_verify_bounds_for(bool strict, och_dtype coarsest) {
+const och_verify_bounds *och_verify_bounds_for(bool strict, och_dtype coarsest, och_dtype state) {
+    if (state == OCH_DTYPE_F8_E4M3) return &bounds[3];
     if (strict) return &bounds[0];
     const och_dtype_info *t = och_dtype_get(coarsest);
     return t && t->block_bytes >= t->block_elems ? &bounds[1] : &bounds[2];

@@ -74,13 +74,14 @@ void och_golden_prompt_deinit(och_golden_prompt *g);
 
 /* What a run must keep to. */
 typedef struct och_verify_bounds {
-    const char *what;    /* "float32 reference", "8 bits and more", "below 8 bits" */
+    const char *what;    /* "the float32 reference", "weights of 8 bits and more", ... */
     double max_relative; /* worst |delta| / max |logit| */
     double max_kl; /* mean; infinite: not asked */
     double max_share; /* of near ties among tokens */
 } och_verify_bounds;
-/* strict: the reference provider against a float32 oracle; else by the coarsest weight format. */
-const och_verify_bounds *och_verify_bounds_for(bool strict, och_dtype coarsest);
+/* A state of eight-bit floats (`state`; NONE: as sessions choose) has bounds of its own, whatever runs. Else strict: the
+ * reference provider against a float32 oracle; else by the coarsest weight format. */
+const och_verify_bounds *och_verify_bounds_for(bool strict, och_dtype coarsest, och_dtype state);
 
 /* Several prompts together. */
 typedef struct och_verify_total {

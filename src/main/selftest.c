@@ -380,7 +380,7 @@ static void model_part(selftest *s, const char *path, const char *name) {
     if (st == OCH_OK) {
         och_verify_total total = {0};
         och_verify_total_add(&total, &r);
-        bad = och_verify_judge(&total, och_verify_bounds_for(false, coarsest_of(och_api_model(model))));
+        bad = och_verify_judge(&total, och_verify_bounds_for(false, coarsest_of(och_api_model(model)), OCH_DTYPE_NONE));
         och_strbuf_printf(&s->json, ", \"tokens\": %d, \"equal\": %d, \"near_ties\": %d, \"mean_kl\": ", r.n_tokens,
                           r.n_equal, r.n_near_ties);
         put_number(&s->json, r.mean_kl);

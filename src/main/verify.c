@@ -18,10 +18,11 @@ static const och_usage usage = {
     "verify", "MODEL --against GOLDEN [GOLDEN...] [options]\n       ochre verify MODEL --against reference [options]",
     "Feeds the model the golden's own tokens and compares its logits and its choice of each next token. The\n"
     "reference provider must equal a float32 oracle to rounding; a faster one must keep mean KL and the worst\n"
-    "|delta logit| within the bounds of the weights' format, and a token may differ only where the oracle itself\n"
-    "was near a tie. With several goldens each one is judged; oracles that disagree with each other (several runs,\n"
-    "several programs) are judged with --any, by the one that is closest for each prompt. `--against reference`\n"
-    "makes the golden on the spot with the reference provider, from a few built-in prompts.\n"
+    "|delta logit| within the bounds of the weights' format (of the state's, where that is fp8), and a token may\n"
+    "differ only where the oracle itself was near a tie. With several goldens each one is judged; oracles that\n"
+    "disagree with each other (several runs, several programs) are judged with --any, by the one that is closest\n"
+    "for each prompt. `--against reference` makes the golden on the spot with the reference provider, from a few\n"
+    "built-in prompts.\n"
     "exit status: 0 within the bounds; 1 not, or it could not be compared\n",
     "  ochre verify smollm2-135m --against tests/golden/smollm2-135m-q4_1.safetensors\n"
     "  ochre verify smollm2-135m --provider reference --against tests/golden/smollm2-135m-q4_1.safetensors\n"
@@ -322,7 +323,8 @@ int och_cmd_verify(int argc, char **argv) {
     }
     v.n_vocab = info.n_vocab;
     const char *provider = open.provider ? open.provider : och_env_get(OCH_ENV_OCHRE_OP_ONLY);
-    v.bounds = och_verify_bounds_for(provider && !strcmp(provider, "reference"), coarsest);
+    v.bounds = och_verify_bounds_for(provider && !strcmp(provider, "reference"), coarsest,
+                                     v.session.kv_type == OCHRE_KV_FP8 ? OCH_DTYPE_F8_E4M3 : OCH_DTYPE_NONE);
     if (v.json) och_strbuf_puts(&v.out, "{\"prompts\": [");
     else och_strbuf_printf(&v.out, "%-16s %9s %5s   %10s %10s %10s %10s\n", "prompt", "equal", "ties", "mean KL", "worst KL",
                            "|delta|", "relative");

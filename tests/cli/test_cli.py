@@ -615,6 +615,21 @@ class Inspect(unittest.TestCase):
         self.assertGreaterEqual(j["memory"]["state_bytes"], exact)
         self.assertLessEqual(j["memory"]["state_bytes"], 2 * exact)
 
+    def test_state_of_eight_bits(self):
+        def fit(kind):
+            return json.loads(ochre("fit", MODEL, "--device", "cpu", "--kv-type", kind, "--json").stdout)
+
+        f16, fp8 = fit("f16"), fit("fp8")
+        self.assertEqual((f16["kv_type"], fp8["kv_type"]), ("F16", "F8_E4M3"))
+        self.assertEqual(2 * fp8["paged_state_bytes"], f16["paged_state_bytes"])
+        self.assertGreater(fp8["paged_state_bytes"], 0)
+        r = ochre("verify", MODEL, "--device", "cpu", "--kv-type", "fp8", "--against", "reference", "--tokens", "8", "--json")
+        j = json.loads(r.stdout)
+        self.assertEqual(j["bounds"]["for"], "a state of eight-bit floats")
+        self.assertGreater(j["mean_kl"], 0)  # it is another state than the reference's
+        r = ochre("run", MODEL, "--device", "cpu", "--kv-type", "fp8", "--prompt", "a", "--max-tokens", "4")
+        self.assertEqual(r.returncode, 0, r.stderr)
+
     def test_another_device(self):
         j = json.loads(ochre("inspect", MODEL, "--device", "null", "--json").stdout)
         self.assertFalse(j["runs"])
