@@ -169,7 +169,7 @@ static och_status give(void *user, och_err *err) {
     for (int i = 0; i < s->plan.n_ops; i++) {
         och_op_call call;
         och_plan_call(&s->plan, w->layout, i, w->extent, s->arena.addr, s->arena.host, &call);
-        och_status status = och_op_run(&w->ctx, s->plan.ops[i].provider, &call, err);
+        och_status status = och_plan_run(&s->plan, i, &w->ctx, &call, err);
         if (status != OCH_OK) {
             och_err_prefix(err, "step, record %d, layer %d", i, s->plan.ops[i].layer);
             return status;

@@ -15,6 +15,7 @@ void och_plan_deinit(och_plan *p) {
     for (int i = 0; i < p->n_layouts; i++) och_free(p->layouts[i].offsets);
     och_free(p->bufs);
     och_free(p->ops);
+    och_free(p->memos);
     och_plan_init(p);
 }
 
@@ -130,6 +131,7 @@ static void forget_memory(const och_plan *p, och_plan_ref ref, och_tensor *t) {
 }
 
 och_status och_plan_select(och_plan *p, const och_device *device, const char *only, och_err *err) {
+    bool kernels = false;
     if (p->failed) return och_err_nomem(err, 0, "a plan");
     for (int i = 0; i < p->n_ops; i++) {
         och_op_call call;
@@ -143,8 +145,20 @@ och_status och_plan_select(och_plan *p, const och_device *device, const char *on
             och_err_prefix(err, "plan, record %d, layer %d", i, p->ops[i].layer);
             return st;
         }
+        kernels |= p->ops[i].provider->has_kernels;
     }
+    och_free(p->memos); /* records may have moved */
+    p->memos = NULL;
+    if (kernels && !(p->memos = och_calloc((size_t)p->n_ops, sizeof *p->memos)))
+        return och_err_nomem(err, (uint64_t)p->n_ops * sizeof *p->memos, "what a plan's records launch");
     return OCH_OK;
+}
+
+och_status och_plan_run(och_plan *p, int op, const och_op_ctx *ctx, const och_op_call *call, och_err *err) {
+    och_op_memo *before = och_op_memo_use(p->memos ? &p->memos[op] : NULL);
+    och_status st = och_op_run(ctx, p->ops[op].provider, call, err);
+    (void)och_op_memo_use(before);
+    return st;
 }
 
 typedef struct span {

@@ -8,6 +8,7 @@
 #define OCH_OP_PLAN_H
 
 #include "base/strbuf.h"
+#include "op/memo.h"
 #include "op/op.h"
 
 typedef enum och_plan_kind { OCH_PLAN_WEIGHT, OCH_PLAN_STATE, OCH_PLAN_INPUT, OCH_PLAN_OUTPUT, OCH_PLAN_ARENA } och_plan_kind;
@@ -47,6 +48,7 @@ typedef struct och_plan {
     int n_bufs, cap_bufs;
     och_plan_op *ops; /* owned */
     int n_ops, cap_ops;
+    och_op_memo *memos; /* owned; one a record, made by och_plan_select where providers have kernels; else NULL */
     int layer; /* given to the ops that are added */
     och_plan_layout layouts[OCH_PLAN_MAX_LAYOUTS]; /* ascending in max_tokens */
     int n_layouts;
@@ -76,6 +78,9 @@ typedef struct och_plan_extent {
 } och_plan_extent;
 void och_plan_call(const och_plan *p, const och_plan_layout *layout, int op, och_plan_extent extent, och_dev_addr arena,
                    void *arena_host, och_op_call *out_call);
+
+/* Runs a record's call, which och_plan_call made. One thread at a time. */
+och_status och_plan_run(och_plan *p, int op, const och_op_ctx *ctx, const och_op_call *call, och_err *err) OCH_WARN_UNUSED;
 
 /* Checks every record against its op's contract and chooses its provider. `only`: see och_op_select. */
 och_status och_plan_select(och_plan *p, const och_device *device, const char *only, och_err *err) OCH_WARN_UNUSED;

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/size.h"
 #include "engine/session.h"
+#include "op/gpu/gpu.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -134,6 +135,33 @@ static void on_and_off_give_the_same_bytes(void **state) {
             assert_true(bytes == bytes_then && count == count_then);
             och_model_close(model);
         }
+        och_device_release(device);
+    }
+}
+
+/* A record keeps the kernels that it resolved, for prompts and for steps that are no graphs. */
+static void kernels_are_looked_up_once(void **state) {
+    (void)state;
+    for (size_t b = 0; b < n_boards; b++) {
+        och_device *device = open_board(boards[b]);
+        och_model *model = open_model("tiny-gemma3", device);
+        och_session *s = open_session(model, OCH_GRAPHS_OFF, false);
+        static const int prompt[MAX_SEQUENCES] = {20, 20, 20}, one[MAX_SEQUENCES] = {1, 1, 1};
+        int at[MAX_SEQUENCES] = {0};
+        int32_t id;
+        const float *logits;
+        uint64_t before = 0, launched = 0;
+        for (int k = 0; k < MAX_SEQUENCES; k++) ok(och_session_sequence_create(s, &id, &err));
+        for (int round = 0; round < 4; round++) {
+            if (round == 1) before = och_gpu_kernel_lookups(), launched = s->stats.launches;
+            for (int k = 0; round < 3 && k < 1 + (round > 0); k++) (void)step(s, 1u << (round + k) % MAX_SEQUENCES, prompt, at, &logits);
+            (void)step(s, 1, one, at, &logits);
+            (void)step(s, 3, one, at, &logits);
+        }
+        assert_int_equal(och_gpu_kernel_lookups(), before);
+        assert_true(s->stats.launches > launched + 100);
+        och_session_destroy(s);
+        och_model_close(model);
         och_device_release(device);
     }
 }
@@ -332,6 +360,7 @@ int main(void) {
     for (char *rest = names, *name; n_boards < OCH_COUNT(boards) && (name = strtok_r(rest, ",", &rest));) boards[n_boards++] = name;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(on_and_off_give_the_same_bytes),
+        cmocka_unit_test(kernels_are_looked_up_once),
         cmocka_unit_test(a_graph_that_is_none_is_found),
         cmocka_unit_test(a_cold_capture_names_the_call),
         cmocka_unit_test(who_decides),

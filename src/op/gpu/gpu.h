@@ -25,6 +25,9 @@ typedef struct och_gpu_kernel {
 OCH_WARN_UNUSED och_status och_gpu_kernel_get(const och_device *d, const char *kernel, const och_gpu_kernel **out_kernel,
                                               och_err *err, const char *spec, ...) OCH_PRINTF(5, 6);
 
+/* How often kernels were looked up by name, by all threads: a record that runs again with as many rows does not (op/memo.h). */
+uint64_t och_gpu_kernel_lookups(void);
+
 /* Arguments by name, for och_gpu_launch. */
 och_kl_actual och_gpu_tensor(const char *name, const och_tensor *t); /* absent: address 0 */
 /* A tensor of one row: [cols]. */

@@ -13,6 +13,7 @@
 #include "dev/capture.h"
 #include "jit/kernel.h"
 #include "kl/builtin.h"
+#include "op/memo.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -56,6 +57,9 @@ typedef struct store {
     bool first_made, quit;
     atomic_bool cancel; /* of every compilation */
 } store;
+
+static _Atomic uint64_t n_lookups;
+uint64_t och_gpu_kernel_lookups(void) { return atomic_load_explicit(&n_lookups, memory_order_relaxed); }
 
 /* The syntax trees of the built-in kernels, shared by all devices, kept for the life of the process. */
 static pthread_mutex_t units_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -322,6 +326,15 @@ och_status och_gpu_kernel_get(const och_device *d, const char *kernel, const och
     if (out_kernel) *out_kernel = NULL;
     char text[SPEC_BYTES];
     va_list args;
+    och_op_memo *memo = out_kernel ? och_op_memo_used() : NULL;
+    och_op_memo_key key;
+    if (memo) {
+        va_start(args, spec);
+        if (!och_op_memo_make_key(&key, kernel, spec, args)) memo = NULL;
+        va_end(args);
+        if (memo && (*out_kernel = och_op_memo_find(memo, &key))) return OCH_OK;
+    }
+    atomic_fetch_add_explicit(&n_lookups, 1, memory_order_relaxed);
     va_start(args, spec);
     int n = vsnprintf(text, sizeof text, spec, args);
     va_end(args);
@@ -351,6 +364,7 @@ och_status och_gpu_kernel_get(const och_device *d, const char *kernel, const och
     if (st == OCH_OK && e->state == FAILED)
         st = och_err_set_native(err, e->failure.status, e->failure.native_code, "%s", e->failure.message);
     if (st != OCH_OK) och_err_prefix(err, "kernel %s (%s)", kernel, text);
+    else if (memo) och_op_memo_put(memo, &key, *out_kernel); /* which lives as long as the device */
     pthread_mutex_unlock(&s->lock);
     return st;
 }
