@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/env.h"
 #include "base/size.h"
+#include "base/spawn.h"
 #include "base/thread.h"
 
 #include <dlfcn.h>
@@ -51,6 +52,9 @@ typedef struct calls {
 /* Old hipRTCs keep state of a compilation in globals. NVRTC serves any number of threads (its manual, "Thread Safety"). */
 static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
 
+/* Where NVIDIA's packages install. */
+#define CUDA_INSTALLED "/usr/local/cuda"
+
 /* ---- looking for them ---- */
 
 static och_status add_matches(och_compilers *all, const och_compiler_row *row, const char *pattern, const char *why,
@@ -69,7 +73,10 @@ static och_status list_hiprtc(och_compilers *all, const och_compiler_row *row, c
                                         "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so"};
     const char *first = och_env_get(OCH_ENV_OCHRE_HIPRTC);
     if (first) OCH_TRY(och_compilers_add(all, row, first, "OCHRE_HIPRTC", err));
-    if (given) OCH_TRY(och_compilers_add(all, row, given, "the runtime in use", err));
+    /* the runtime of CUDA's devices holds no hipRTC */
+    const char *name = given ? strrchr(given, '/') : NULL;
+    if (given && strncmp(name ? name + 1 : given, "libcuda.", 8) != 0)
+        OCH_TRY(och_compilers_add(all, row, given, "the runtime in use", err));
     och_places places;
     OCH_TRY(och_places_rocm(&places, err));
     och_status st = OCH_OK;
@@ -86,26 +93,54 @@ static och_status list_hiprtc(och_compilers *all, const och_compiler_row *row, c
     return st;
 }
 
+/* Where a program of PATH was installed: what its folder bin is in; false where it is not there. */
+static bool prefix_of(const char *program, och_strbuf *out) {
+    if (!och_spawn_find(program, out)) return false;
+    char *slash = strrchr(out->data, '/');
+    if (!slash || slash - out->data < 4 || strncmp(slash - 4, "/bin", 4) != 0) return false;
+    out->size = (size_t)(slash - 4 - out->data);
+    out->data[out->size] = 0;
+    return true;
+}
+
+/* The libraries of a pattern below a folder; none where `root` is NULL. */
+static och_status below(och_compilers *all, const och_compiler_row *row, const char *root, const char *at, const char *why,
+                        och_err *err) {
+    if (!root) return OCH_OK;
+    och_strbuf pattern = {0};
+    och_strbuf_printf(&pattern, "%s/%s/libnvrtc.so.1[0-9]", root, at);
+    och_status st = och_strbuf_status(&pattern, err);
+    if (st == OCH_OK) st = add_matches(all, row, pattern.data, why, err);
+    och_strbuf_deinit(&pattern);
+    return st;
+}
+
 static och_status list_nvrtc(och_compilers *all, const och_compiler_row *row, const char *given, och_err *err) {
     static const char *const names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
     static const och_env_id homes[] = {OCH_ENV_VIRTUAL_ENV, OCH_ENV_CONDA_PREFIX};
-    static const char *const folders[] = {"lib64", "lib"};
+    static const char *const folders[] = {"lib64", "lib", "targets/*-linux/lib"}; /* of a toolkit */
+    static const char packages[] = "lib/python3*/site-packages/nvidia/*/lib";
     (void)given;
-    const char *first = och_env_get(OCH_ENV_OCHRE_NVRTC), *cuda = och_env_get(OCH_ENV_CUDA_PATH);
+    const char *first = och_env_get(OCH_ENV_OCHRE_NVRTC);
     if (first) OCH_TRY(och_compilers_add(all, row, first, "OCHRE_NVRTC", err));
+    och_strbuf nvcc = {0}, python = {0};
     och_status st = OCH_OK;
-    for (size_t i = 0; i < 4 && st == OCH_OK; i++) {
-        const char *root = i < 2 ? cuda : och_env_get(homes[i - 2]);
-        if (!root) continue;
-        och_strbuf pattern = {0};
-        if (i < 2) och_strbuf_printf(&pattern, "%s/%s/libnvrtc.so.1[0-9]", root, folders[i]);
-        else och_strbuf_printf(&pattern, "%s/lib/python3*/site-packages/nvidia/*/lib/libnvrtc.so.1[0-9]", root);
-        st = och_strbuf_status(&pattern, err);
-        if (st == OCH_OK) st = add_matches(all, row, pattern.data, i < 2 ? "CUDA_PATH" : och_env_name(homes[i - 2]), err);
-        och_strbuf_deinit(&pattern);
-    }
+    for (size_t i = 0; i < OCH_COUNT(folders) && st == OCH_OK; i++)
+        st = below(all, row, och_env_get(OCH_ENV_CUDA_PATH), folders[i], "CUDA_PATH", err);
+    for (size_t i = 0; i < OCH_COUNT(homes) && st == OCH_OK; i++)
+        st = below(all, row, och_env_get(homes[i]), packages, och_env_name(homes[i]), err);
+    bool has_nvcc = prefix_of("nvcc", &nvcc), has_python = prefix_of("python3", &python);
+    for (size_t i = 0; i < OCH_COUNT(folders) && st == OCH_OK; i++)
+        st = below(all, row, has_nvcc ? nvcc.data : NULL, folders[i], "nvcc in PATH", err);
+    if (st == OCH_OK) st = below(all, row, has_python ? python.data : NULL, packages, "python3 in PATH", err);
+    if (st == OCH_OK) st = below(all, row, och_env_get(OCH_ENV_HOME), ".local/lib/python3*/site-packages/nvidia/*/lib", "HOME", err);
     for (size_t i = 0; i < OCH_COUNT(names) && st == OCH_OK; i++)
         st = och_compilers_add(all, row, names[i], "the system's libraries", err);
+    for (size_t i = 0; i < OCH_COUNT(folders) && st == OCH_OK; i++) st = below(all, row, CUDA_INSTALLED, folders[i], "installed", err);
+    if (st == OCH_OK) st = och_strbuf_status(&nvcc, err);
+    if (st == OCH_OK) st = och_strbuf_status(&python, err);
+    och_strbuf_deinit(&nvcc);
+    och_strbuf_deinit(&python);
     return st;
 }
 
@@ -417,7 +452,8 @@ const och_compiler_row och_compiler_hiprtc = {
 const och_compiler_row och_compiler_nvrtc = {
     .name = "nvrtc",
     .cuda = true,
-    .looked_for = "OCHRE_NVRTC, CUDA_PATH, the Python packages of CUDA, libnvrtc.so.13, .12 and .so of the system",
+    .looked_for = "OCHRE_NVRTC, CUDA_PATH, the Python packages of CUDA (of VIRTUAL_ENV, CONDA_PREFIX, python3 in PATH, HOME), nvcc in "
+                  "PATH, libnvrtc.so.13, .12 and .so of the system, CUDA's own folder",
     .list = list_nvrtc,
     .probe = probe_nvrtc,
     .arguments = arguments_nvrtc,
