@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "dev/cuda/cuda_lib.h"
 #include "dev/hip/hip_lib.h"
+#include "engine/graph.h"
 #include "op/op.h"
 
 #include <errno.h>
@@ -214,6 +215,13 @@ static void print_op_stats(void) {
                 r->reference_tier ? "  fell back to the reference tier" : "");
     }
     fprintf(stderr, "reference-tier hits: %" PRIu64 "\n", och_op_reference_hits());
+    och_step_stats t = och_step_stats_all();
+    double steps = t.steps ? (double)t.steps : 1;
+    if (!t.steps) return;
+    fprintf(stderr, "steps: %" PRIu64 ", of them decode %" PRIu64 "; graphs: %" PRIu64 " captures, %" PRIu64 " refused, %" PRIu64
+            " replays over %" PRIu64 " decode steps\n", t.steps, t.decode_steps, t.captures, t.refusals, t.replays, t.decode_steps);
+    fprintf(stderr, "a step: %.1f kernels, %.1f launches, host %.1f us of %.1f us\n", (double)(t.launches + t.graph_launches) / steps,
+            (double)t.launches / steps, t.host_seconds / steps * 1e6, t.seconds / steps * 1e6);
 }
 
 /* A file opened while a standard stream is closed would take its number, and what is printed would end up in it. What
@@ -258,7 +266,9 @@ int main(int argc, char **argv) {
     if (rc >= 0) return rc;
     och_env_warn_unknown();
     bool stats = och_env_flag(OCH_ENV_OCHRE_OP_STATS);
-    if (stats) och_op_stats_enable(true);
+    /* to time each op is to wait for it, and a step that waits is no graph */
+    const char *wish = och_env_get(OCH_ENV_OCHRE_OP_STATS);
+    if (stats) och_op_stats_enable(strcmp(wish, "count") != 0);
     rc = dispatch(argc, argv);
     if (stats) print_op_stats();
     errno = 0;

@@ -94,7 +94,7 @@ static int apply_chat(ochre_model *model, const char *system, och_strbuf *prompt
 }
 
 int och_cmd_run(int argc, char **argv) {
-    const char *prompt_text = NULL, *file = NULL, *system = NULL, *args[2], *kv = "auto", *trace = NULL;
+    const char *prompt_text = NULL, *file = NULL, *system = NULL, *args[2], *kv = "auto", *graphs = "auto", *trace = NULL;
     och_open_args open = {0};
     bool chat = false, stats = false, json = false, invariant = false, quiet = false;
     int32_t max_tokens = 256, context = 0;
@@ -114,6 +114,7 @@ int och_cmd_run(int argc, char **argv) {
         {"chat", 'c', OCH_OPT_FLAG, &chat, 0, 0, NULL, "put the prompt into the model's own chat format", NULL},
         {"system", 0, OCH_OPT_STR, &system, 0, 0, "TEXT", "system message (implies --chat)", NULL},
         {"context", 0, OCH_OPT_I32, &context, 1, 1 << 30, "N", "tokens the sequence may hold (default: as needed)", NULL},
+        {"graphs", 0, OCH_OPT_STR, &graphs, 0, 0, "WHEN", "replay decode steps as graphs: auto, on, off (default: auto)", NULL},
         {"kv-type", 0, OCH_OPT_STR, &kv, 0, 0, "TYPE", "type of the state: auto, f32, f16, bf16, fp8", NULL},
         {"batch-invariant", 0, OCH_OPT_FLAG, &invariant, 0, 0, NULL, "one kernel variant for every batch size", NULL},
         {"device", 'd', OCH_OPT_STR, &open.device, 0, 0, "D", "see `ochre devices` (default: auto)", NULL},
@@ -136,6 +137,9 @@ int och_cmd_run(int argc, char **argv) {
     if (prompt_text && file) return och_main_usage("run", "both --prompt and a file: expected one source of the prompt");
     if (!prompt_text && !file) return och_main_usage("run", "no prompt: give --prompt TEXT, --file PATH or - for standard input");
     ochre_session_options so = OCHRE_SESSION_OPTIONS_INIT;
+    so.graphs = !strcmp(graphs, "on") ? OCHRE_GRAPHS_ON : !strcmp(graphs, "off") ? OCHRE_GRAPHS_OFF : OCHRE_GRAPHS_AUTO;
+    if (so.graphs == OCHRE_GRAPHS_AUTO && strcmp(graphs, "auto") != 0)
+        return och_main_usage("run", "--graphs: expected auto, on or off, found \"%.100s\"", graphs);
     if (och_main_kv_type(kv, &so.kv_type) != OCH_EXIT_OK)
         return och_main_usage("run", "--kv-type: expected auto, f32, f16, bf16 or fp8, found \"%.100s\"", kv);
     rc = och_main_check_provider("run", open.provider);
