@@ -40,7 +40,8 @@ static och_status vec_kernel(const och_device *d, const och_tensor *w, int b, oc
                              och_err *err) {
     const char *f = och_format_get(w->dtype)->name;
     if (glu != OCH_ACT_NONE) return och_gpu_kernel_get(d, "matvec_glu", out_k, err, "F=%s,ACT=%d,B=%d", f, (int)glu, b);
-    if (short_rows(w)) return och_gpu_kernel_get(d, "matvec", out_k, err, "F=%s,B=%d,C=8,PER=64", f, b);
+    /* Two rounds of clusters for eight rows of x would take more scalar registers than waves of 64 have. */
+    if (short_rows(w)) return och_gpu_kernel_get(d, "matvec", out_k, err, "F=%s,B=%d,C=8,PER=%d", f, b, b == MAX_B ? 32 : 64);
     return och_gpu_kernel_get(d, "matvec", out_k, err, "F=%s,B=%d", f, b);
 }
 
