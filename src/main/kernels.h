@@ -71,12 +71,10 @@ const och_kl_decl *och_kernel_next(const och_kl_unit *unit, const och_kl_decl *a
 
 typedef struct och_kernel_outcome {
     och_status status;
-    bool tried; /* false: interrupted before */
-    bool has_code, from_cache;
+    bool from_cache;
     och_jit_resources resources;
-    size_t code_bytes;
     uint32_t n_matrix, n_dot4; /* instructions, where a mark had the code looked at */
-    double seconds;
+    double seconds;            /* its share of what its neighbours took that were compiled with it */
     char parameters[256];      /* every parameter with its value; empty where they could not be told */
     char message[320];
 } och_kernel_outcome;
@@ -90,9 +88,11 @@ typedef struct och_kernels_job {
     och_jit *jit;
     och_jit *ptx;                     /* where `look` is set, for NVIDIA's targets */
     och_kernel_outcome *outcomes;     /* of specification i and target t: [i * n_targets + t] */
-    och_jit_artifact **artifacts;     /* NULL: not kept */
+    bool look;                        /* at what code is made of; NVIDIA's targets are compiled to PTX by clang */
+    bool keep;                        /* artifacts, each of a compilation of its own; else neighbours are compiled together, in
+                                         namespaces of one text: most of what a small kernel takes is the compiler's start */
+    och_jit_artifact **artifacts;     /* of `keep` */
     struct och_jit_kernel **kernels;
-    bool look;                        /* at instructions, where marks ask for it; NVIDIA's targets are compiled to PTX by clang */
     struct och_kernels_progress *progress;
 } och_kernels_job;
 
@@ -102,16 +102,17 @@ int och_kernels_job_targets(och_kernels_job *j, const char *command, const char 
 int och_kernels_job_collect(och_kernels_job *j, const char *command, const och_kernel_files *files, const char *list, bool all,
                             const char *const *names, int n_names);
 /* Compiles all, on as many threads (0: one a CPU), telling how far it is on stderr. -1, or the exit code. */
-int och_kernels_job_run(och_kernels_job *j, int32_t threads, bool no_cache, bool keep);
+int och_kernels_job_run(och_kernels_job *j, int32_t threads, bool no_cache);
 void och_kernels_job_deinit(och_kernels_job *j);
 
 /* ---- code (kernels_code.c, kernels_lanes.c) ---- */
 
 /* Appends the instructions as llvm-objdump prints them, PTX as it is. UNAVAILABLE: no llvm-objdump, with what was tried. */
 och_status och_kernel_disassemble(const och_jit_artifact *a, och_strbuf *out, och_err *err) OCH_WARN_UNUSED;
-/* Whether the code holds what the kernel's marks say; counts of instructions. `parameters` as in an outcome. COMPILE: it does
- * not. */
-och_status och_kernel_look(const och_kernel_spec *s, const char *parameters, const och_kl_profile *p, const och_jit_artifact *a,
+/* Whether the kernel's marks say anything of the instructions. `parameters` as in an outcome. */
+bool och_kernel_is_marked(const och_kernel_spec *s, const char *parameters);
+/* Whether a disassembly has of this kernel what its marks say; counts of instructions. COMPILE: it has not. */
+och_status och_kernel_look(const och_kernel_spec *s, const char *parameters, const char *entry, const och_kl_profile *p, const och_strbuf *text,
                            uint32_t *out_n_matrix, uint32_t *out_n_dot4, och_err *err) OCH_WARN_UNUSED;
 /* A line for each number in the unit's first file that counts a wave's lanes. */
 size_t och_kernel_lane_counts(const och_kl_unit *unit, och_strbuf *out);

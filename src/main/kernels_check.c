@@ -53,7 +53,6 @@ static void put_json(const och_kernels_job *j, size_t at, och_strbuf *b) {
     och_strbuf_printf(b, "%s\n{\"kernel\": \"%s\", \"parameters\": ", at ? "," : "", spec_at(j, at)->kernel->name);
     och_strbuf_json(b, och_strbuf_str(&parameters), parameters.size);
     och_strbuf_printf(b, ", \"target\": \"%s\", \"ok\": %s, \"seconds\": %.3f", target_at(j, at), o->status == OCH_OK ? "true" : "false", o->seconds);
-    if (o->has_code) och_strbuf_printf(b, ", \"code_bytes\": %zu, \"cached\": %s", o->code_bytes, o->from_cache ? "true" : "false");
     if (r->known)
         och_strbuf_printf(b, ", \"vgprs\": %u, \"agprs\": %u, \"sgprs\": %u, \"vgpr_spills\": %u, \"sgpr_spills\": %u, \"lds_bytes\": %u, \"scratch_bytes\": %u",
                           (unsigned)r->vgprs, (unsigned)r->agprs, (unsigned)r->sgprs, (unsigned)r->vgpr_spills, (unsigned)r->sgpr_spills,
@@ -74,7 +73,7 @@ static void put_quoted(och_strbuf *b, const char *text) { /* RFC 4180 */
 
 static och_status write_report(const och_kernels_job *j, const char *path, och_err *err) {
     och_strbuf b = {0}, parameters = {0};
-    och_strbuf_puts(&b, "kernel,parameters,target,ok,decode,vgprs,agprs,sgprs,vgpr_spills,sgpr_spills,lds_bytes,scratch_bytes,code_bytes,"
+    och_strbuf_puts(&b, "kernel,parameters,target,ok,decode,vgprs,agprs,sgprs,vgpr_spills,sgpr_spills,lds_bytes,scratch_bytes,"
                         "matrix_instructions,dot4_instructions,seconds,cached,message\n");
     for (size_t i = 0; i < j->specs.n * (size_t)j->n_targets; i++) {
         const och_kernel_outcome *o = &j->outcomes[i];
@@ -87,7 +86,7 @@ static och_status write_report(const och_kernels_job *j, const char *path, och_e
             och_strbuf_printf(&b, "%u,%u,%u,%u,%u,%u,%u,", (unsigned)r->vgprs, (unsigned)r->agprs, (unsigned)r->sgprs, (unsigned)r->vgpr_spills,
                               (unsigned)r->sgpr_spills, (unsigned)r->lds_bytes, (unsigned)r->scratch_bytes);
         else och_strbuf_puts(&b, ",,,,,,,");
-        och_strbuf_printf(&b, "%zu,%u,%u,%.3f,%d,", o->code_bytes, (unsigned)o->n_matrix, (unsigned)o->n_dot4, o->seconds, o->from_cache);
+        och_strbuf_printf(&b, "%u,%u,%.3f,%d,", (unsigned)o->n_matrix, (unsigned)o->n_dot4, o->seconds, o->from_cache);
         if (o->status != OCH_OK) put_quoted(&b, o->message);
         och_strbuf_puts(&b, "\n");
     }
@@ -197,11 +196,9 @@ static double cpu_seconds(void) {
 static int tell(const och_kernels_job *j, const och_strbuf *lanes, size_t n_lanes, bool list, bool strict, bool json, double seconds) {
     och_strbuf out = {0}, single = {0}, wrong = {0};
     och_err err = {0};
-    och_jit_counts counts, ptx;
-    size_t n = j->specs.n * (size_t)j->n_targets, n_wrong = put_wrong(j, &wrong);
+    size_t n_cached = 0, n = j->specs.n * (size_t)j->n_targets, n_wrong = put_wrong(j, &wrong);
     if (!list && put_single(j, &single, &err) != OCH_OK) return och_main_fail(&err);
-    och_jit_get_counts(j->jit, &counts);
-    och_jit_get_counts(j->ptx, &ptx);
+    for (size_t i = 0; i < n; i++) n_cached += j->outcomes[i].from_cache;
     if (json) {
         och_strbuf_puts(&out, "{\"results\": [");
         for (size_t i = 0; i < n; i++) put_json(j, i, &out);
@@ -214,8 +211,8 @@ static int tell(const och_kernels_job *j, const och_strbuf *lanes, size_t n_lane
         put_table(j, &out);
         put_spilled(j, &out);
         och_strbuf_printf(&out, "%s%s%s", och_strbuf_str(&single), och_strbuf_str(lanes), och_strbuf_str(&wrong));
-        och_strbuf_printf(&out, "%zu specialisations for %d targets: %zu of %zu right, %llu of them taken from the cache, in %.1f s (%.1f s of CPU time)\n",
-                          j->specs.n, j->n_targets, n - n_wrong, n, (unsigned long long)(counts.from_cache + ptx.from_cache), seconds, cpu_seconds());
+        och_strbuf_printf(&out, "%zu specialisations for %d targets: %zu of %zu right, %zu of them taken from the cache, in %.1f s (%.1f s of CPU time)\n",
+                          j->specs.n, j->n_targets, n - n_wrong, n, n_cached, seconds, cpu_seconds());
     }
     int rc = OCH_EXIT_OK;
     if (n_wrong || n_lanes || (strict && single.size)) rc = OCH_EXIT_FAILURE;
@@ -258,7 +255,7 @@ int och_cmd_kernels_check(int argc, char **argv) {
         n_lanes += och_kernel_lane_counts(files.units[f], &lanes);
     }
     if (rc < 0) fputs(och_strbuf_str(&astray), stderr);
-    if (rc < 0) rc = och_kernels_job_run(&j, threads, no_cache, false);
+    if (rc < 0) rc = och_kernels_job_run(&j, threads, no_cache);
     if (rc < 0 && report && write_report(&j, report, &err) != OCH_OK) rc = och_main_fail(&err);
     if (rc < 0) rc = tell(&j, &lanes, n_lanes, list != NULL, strict, json, och_now_seconds() - begin);
     och_strbuf_deinit(&astray);

@@ -63,10 +63,10 @@ static bool has_codes(const och_kernel_spec *s, const char *parameters) {
     return false;
 }
 
-/* Lines that hold `word`, and of these those that `ok` does not. */
-static uint32_t count(const char *text, const char *word, const char *ok, uint32_t *out_others) {
+/* Lines of a kernel that hold `word`, and of these those that `ok` does not. */
+static uint32_t count(const char *text, const char *end, const char *word, const char *ok, uint32_t *out_others) {
     uint32_t n = 0;
-    for (const char *p = text; (p = strstr(p, word));) {
+    for (const char *p = text; (p = strstr(p, word)) && p < end;) {
         size_t line = strcspn(p, "\n");
         const char *good = strstr(p, ok);
         if (!good || good > p + line) ++*out_others;
@@ -81,42 +81,63 @@ static const struct {
     och_matrix_isa isa;
     const char *word;
 } matrices[] = {
-    {OCH_MATRIX_MFMA, "v_mfma_"},         {OCH_MATRIX_WMMA_GFX11, "v_wmma_"}, {OCH_MATRIX_WMMA_GFX12, "v_wmma_"},
+    {OCH_MATRIX_MFMA, "v_mfma_"},        {OCH_MATRIX_WMMA_GFX11, "v_wmma_"}, {OCH_MATRIX_WMMA_GFX12, "v_wmma_"},
     {OCH_MATRIX_WMMA_GFX125, "v_wmma_"}, {OCH_MATRIX_MMA_SYNC, "mma.sync."},
 };
 
-och_status och_kernel_look(const och_kernel_spec *s, const char *parameters, const och_kl_profile *p, const och_jit_artifact *a,
+bool och_kernel_is_marked(const och_kernel_spec *s, const char *parameters) {
+    return (s->marks & OCH_KERNEL_MATRIX) || ((s->marks & OCH_KERNEL_DOT4) && has_codes(s, parameters));
+}
+
+/* The kernel's part: behind "<entry>:" or ".entry entry(", up to the next one's. */
+static const char *part(const char *text, const char *entry, bool ptx, const char **out_end) {
+    och_strbuf head = {0};
+    och_strbuf_printf(&head, ptx ? ".entry %s(" : "<%s>:\n", entry);
+    const char *from = head.failed ? NULL : strstr(text, och_strbuf_str(&head));
+    if (from) {
+        from += head.size;
+        const char *next = strstr(from, ptx ? ".entry " : ">:\n");
+        *out_end = next ? next : from + strlen(from);
+    }
+    och_strbuf_deinit(&head);
+    return from;
+}
+
+static och_status look_matrix(const och_kl_profile *p, const char *from, const char *end, uint32_t *out_n, och_err *err) {
+    /* What the language has a form for, in halves: the targets' own list says more than it uses. */
+    const och_kl_matrix *form = och_kl_matrix_find(p, OCH_KL_F16, 0, 0, 64);
+    och_matrix_isa isa = form ? form->isa : OCH_MATRIX_NONE;
+    const char *word = NULL, *found = NULL;
+    uint32_t others = 0;
+    for (size_t i = 0; i < sizeof matrices / sizeof *matrices; i++) {
+        if (matrices[i].isa == isa) word = matrices[i].word;
+        if (count(from, end, matrices[i].word, "", &others)) found = matrices[i].word;
+    }
+    if (word) *out_n = count(from, end, word, "", &others);
+    if (word && !*out_n)
+        return och_err_set(err, OCH_COMPILE, "a product without matrix instructions: expected %s, found %s", word, found ? found : "none");
+    if (!word && found) return och_err_set(err, OCH_COMPILE, "a product with %s, which %s has not", found, p->target.target->name);
+    return OCH_OK;
+}
+
+/* Activations are signed. Of the instruction that signs its sides one by one, one of them is at least. */
+static och_status look_dot4(const och_target *t, const char *from, const char *end, uint32_t *out_n, och_err *err) {
+    bool nvidia = t->vendor == OCH_VENDOR_NVIDIA, sides = t->ops & OCH_DOT4_IU8;
+    bool expected = nvidia || (t->ops & (OCH_DOT4_IU8 | OCH_DOT4_I8));
+    uint32_t wrong = 0;
+    *out_n = count(from, end, nvidia ? "dp4a." : "v_dot4", nvidia ? "s32" : sides ? "neg_lo:[" : "_i32_i8", &wrong);
+    if (expected && !*out_n) return och_err_set(err, OCH_COMPILE, "a product of codes without dot products of four bytes");
+    if (wrong) return och_err_set(err, OCH_COMPILE, "a product of codes with %u dot products of unsigned activations", (unsigned)wrong);
+    return OCH_OK;
+}
+
+och_status och_kernel_look(const och_kernel_spec *s, const char *parameters, const char *entry, const och_kl_profile *p, const och_strbuf *text,
                            uint32_t *out_n_matrix, uint32_t *out_n_dot4, och_err *err) {
     const och_target *t = p->target.target;
-    bool dot4 = (s->marks & OCH_KERNEL_DOT4) && has_codes(s, parameters);
-    och_strbuf text = {0};
+    const char *end, *from = part(och_strbuf_str(text), entry, t->vendor == OCH_VENDOR_NVIDIA, &end);
     *out_n_matrix = *out_n_dot4 = 0;
-    if ((!dot4 && !(s->marks & OCH_KERNEL_MATRIX)) || a->kind == OCH_JIT_CUBIN) return OCH_OK;
-    och_status st = och_kernel_disassemble(a, &text, err);
-    if (st == OCH_OK && (s->marks & OCH_KERNEL_MATRIX)) {
-        /* What the language has a form for, in halves: the targets' own list says more than it uses. */
-        const och_kl_matrix *form = och_kl_matrix_find(p, OCH_KL_F16, 0, 0, 64);
-        och_matrix_isa isa = form ? form->isa : OCH_MATRIX_NONE;
-        const char *word = NULL, *found = NULL;
-        uint32_t n = 0, others = 0;
-        for (size_t i = 0; i < sizeof matrices / sizeof *matrices; i++) {
-            if (matrices[i].isa == isa) word = matrices[i].word;
-            if (strstr(och_strbuf_str(&text), matrices[i].word)) found = matrices[i].word;
-        }
-        if (word) n = count(och_strbuf_str(&text), word, "", &others);
-        *out_n_matrix = n;
-        if (word && !n) st = och_err_set(err, OCH_COMPILE, "a product without matrix instructions: expected %s, found %s", word, found ? found : "none");
-        else if (!word && found) st = och_err_set(err, OCH_COMPILE, "a product with %s, which %s has not", found, t->name);
-    }
-    if (st == OCH_OK && dot4) {
-        /* Activations are signed. Of the instruction that signs its sides one by one, one of them is at least. */
-        bool nvidia = t->vendor == OCH_VENDOR_NVIDIA, sides = t->ops & OCH_DOT4_IU8;
-        bool expected = nvidia || (t->ops & (OCH_DOT4_IU8 | OCH_DOT4_I8));
-        uint32_t wrong = 0;
-        *out_n_dot4 = count(och_strbuf_str(&text), nvidia ? "dp4a." : "v_dot4", nvidia ? "s32" : sides ? "neg_lo:[" : "_i32_i8", &wrong);
-        if (expected && !*out_n_dot4) st = och_err_set(err, OCH_COMPILE, "a product of codes without dot products of four bytes");
-        else if (wrong) st = och_err_set(err, OCH_COMPILE, "a product of codes with %u dot products of unsigned activations", (unsigned)wrong);
-    }
-    och_strbuf_deinit(&text);
-    return st;
+    if (!from) return och_err_set(err, OCH_CORRUPT, "a disassembly without %s", entry);
+    if (s->marks & OCH_KERNEL_MATRIX) OCH_TRY(look_matrix(p, from, end, out_n_matrix, err));
+    if ((s->marks & OCH_KERNEL_DOT4) && has_codes(s, parameters)) OCH_TRY(look_dot4(t, from, end, out_n_dot4, err));
+    return OCH_OK;
 }

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/env.h"
 #include "base/thread.h"
+#include "jit/check.h"
 #include "jit/kernel.h"
 
 #include <pthread.h>
@@ -12,7 +13,17 @@
 #include <string.h>
 #include <unistd.h>
 
+#define MAX_TOGETHER 8
+
+/* Specifications first .. first + n - 1 for one target. */
+typedef struct batch {
+    size_t first;
+    int n, target;
+} batch;
+
 typedef struct och_kernels_progress {
+    batch *batches;
+    size_t n_batches;
     atomic_size_t done, wrong;
     double began, last_told; /* when the progress was printed */
     bool is_terminal, has_told;
@@ -81,43 +92,118 @@ int och_kernels_job_collect(och_kernels_job *j, const char *command, const och_k
 
 /* ---- doing it ---- */
 
-static void run_one(och_kernels_job *j, size_t at) {
-    const och_kernel_spec *spec = &j->specs.items[at / (size_t)j->n_targets];
-    const och_kl_profile *target = &j->targets[at % (size_t)j->n_targets];
-    och_kernel_outcome *o = &j->outcomes[at];
-    och_strbuf diag = {0};
+static och_kernel_outcome *outcome_of(const och_kernels_job *j, const batch *b, int i) {
+    return &j->outcomes[(b->first + (size_t)i) * (size_t)j->n_targets + (size_t)b->target];
+}
+
+static void fail(och_kernel_outcome *o, const och_err *err) {
+    o->status = err->status;
+    snprintf(o->message, sizeof o->message, "%.300s", err->message);
+}
+
+/* What came of a kernel, whose code is among the artifact's; `text`: its disassembly where it is marked. */
+static void judge(const och_kernels_job *j, const batch *b, int i, const och_jit_kernel *k, const och_jit_artifact *a, const och_strbuf *text) {
+    const och_kernel_spec *spec = &j->specs.items[b->first + (size_t)i];
+    och_kernel_outcome *o = outcome_of(j, b, i);
+    och_jit_job job;
+    och_checked checked = {0};
     och_err err = {0};
-    och_jit_artifact *a = NULL;
-    double begin = och_now_seconds();
-    och_jit_kernel *k = och_calloc(1, sizeof *k);
-    o->tried = true;
-    o->status = k ? och_jit_kernel_init(k, spec->unit, spec->kernel->name, spec->bindings, spec->n_bindings, target, &diag, &err)
-                  : och_err_nomem(&err, sizeof *k, "a kernel");
+    o->status = och_jit_job_init(&k->request, &job, &err);
+    if (o->status == OCH_OK) o->status = och_jit_check(a->code, a->code_bytes, a->kind, &job, &job.target, a->code_object_version, &checked, &err);
     if (o->status == OCH_OK) {
-        snprintf(o->parameters, sizeof o->parameters, "%s", k->signature.spec);
-        och_jit *jit = j->ptx && target->target.target->vendor == OCH_VENDOR_NVIDIA ? j->ptx : j->jit;
-        o->status = och_jit_get(jit, &k->request, &a, &diag, &err);
-    }
-    if (o->status == OCH_OK) {
-        const och_jit_resources *r = &a->resources;
-        o->resources = *r, o->code_bytes = a->code_bytes, o->has_code = true, o->from_cache = a->origin == OCH_JIT_FROM_CACHE;
-        if ((spec->marks & OCH_KERNEL_DECODE) && r->known && (r->vgpr_spills || r->sgpr_spills || r->scratch_bytes))
+        const och_jit_resources *r = &checked.resources;
+        o->resources = *r, o->from_cache = a->origin == OCH_JIT_FROM_CACHE;
+        if (j->look && (spec->marks & OCH_KERNEL_DECODE) && r->known && (r->vgpr_spills || r->sgpr_spills || r->scratch_bytes))
             o->status = och_err_set(&err, OCH_COMPILE, "a decode kernel that spills: %u vector and %u scalar registers, %u bytes of scratch memory",
                                     (unsigned)r->vgpr_spills, (unsigned)r->sgpr_spills, (unsigned)r->scratch_bytes);
-        else if (j->look)
-            o->status = och_kernel_look(spec, o->parameters, target, a, &o->n_matrix, &o->n_dot4, &err);
+        else if (text->size && och_kernel_is_marked(spec, o->parameters))
+            o->status = och_kernel_look(spec, o->parameters, k->signature.entry, &j->targets[b->target], text, &o->n_matrix, &o->n_dot4, &err);
     }
-    if (o->status != OCH_OK) snprintf(o->message, sizeof o->message, "%.300s", err.message);
-    if (j->artifacts && o->status == OCH_OK) j->artifacts[at] = a, j->kernels[at] = k;
+    if (o->status != OCH_OK) fail(o, &err);
+}
+
+/* Compiles n kernels: one as it is, several in namespaces of one text. */
+static och_status compile(const och_kernels_job *j, const batch *b, och_jit_kernel *const *k, const int *index, int n, och_jit_artifact **out_a,
+                          och_strbuf *text, och_err *err) {
+    const och_target *t = j->targets[b->target].target.target;
+    och_jit *jit = j->ptx && t->vendor == OCH_VENDOR_NVIDIA ? j->ptx : j->jit;
+    och_strbuf diag = {0}, all = {0};
+    och_status st;
+    if (n == 1) st = och_jit_get(jit, &k[0]->request, out_a, &diag, err);
     else {
-        och_jit_artifact_destroy(a);
-        if (k) och_jit_kernel_deinit(k);
-        och_free(k);
+        och_jit_request q = k[0]->request;
+        for (int i = 0; i < n; i++) {
+            bool again = false; /* of other comments, with the same values in the end */
+            for (int e = 0; e < i; e++) again |= !strcmp(k[e]->signature.entry, k[i]->signature.entry);
+            if (again) continue;
+            och_strbuf_printf(&all, "namespace och_together_%d {\n", i);
+            och_strbuf_append(&all, k[i]->text.data, k[i]->text.size);
+            och_strbuf_puts(&all, "\n}\n");
+        }
+        q.specialisation = "and others", q.text = all.data, q.text_bytes = all.size;
+        q.symbol = NULL, q.has_layout = false, q.args = NULL, q.n_args = 0, q.kernarg_bytes = 0, q.record = NULL, q.record_bytes = 0;
+        st = och_strbuf_status(&all, err);
+        if (st == OCH_OK) st = och_jit_get(jit, &q, out_a, &diag, err);
     }
+    bool marked = false;
+    for (int i = 0; i < n; i++) marked |= och_kernel_is_marked(&j->specs.items[b->first + (size_t)index[i]], k[i]->signature.spec);
+    if (st == OCH_OK && j->look && marked && (*out_a)->kind != OCH_JIT_CUBIN) st = och_kernel_disassemble(*out_a, text, err);
     och_strbuf_deinit(&diag);
-    o->seconds = och_now_seconds() - begin;
-    if (o->status != OCH_OK) atomic_fetch_add(&j->progress->wrong, 1);
-    atomic_fetch_add(&j->progress->done, 1);
+    och_strbuf_deinit(&all);
+    return st;
+}
+
+static void run_batch(och_kernels_job *j, const batch *b) {
+    och_jit_kernel *kernels[MAX_TOGETHER];
+    int index[MAX_TOGETHER], n = 0;
+    double begin = och_now_seconds();
+    for (int i = 0; i < b->n; i++) {
+        const och_kernel_spec *spec = &j->specs.items[b->first + (size_t)i];
+        och_kernel_outcome *o = outcome_of(j, b, i);
+        och_strbuf diag = {0};
+        och_err err = {0};
+        och_jit_kernel *k = kernels[n] = och_calloc(1, sizeof *k);
+        o->status = k ? och_jit_kernel_init(k, spec->unit, spec->kernel->name, spec->bindings, spec->n_bindings, &j->targets[b->target], &diag, &err)
+                      : och_err_nomem(&err, sizeof *k, "a kernel");
+        if (o->status == OCH_OK) {
+            snprintf(o->parameters, sizeof o->parameters, "%s", k->signature.spec);
+            index[n++] = i;
+        } else {
+            fail(o, &err);
+            if (k) och_jit_kernel_deinit(k);
+            och_free(k);
+        }
+        och_strbuf_deinit(&diag);
+    }
+    /* Together; where that fails each alone, to find out which of them it was. */
+    for (int from = 0, step = n; from < n; from += step) {
+        och_strbuf text = {0};
+        och_jit_artifact *a = NULL;
+        och_err err = {0};
+        och_status st = compile(j, b, kernels + from, index + from, step, &a, &text, &err);
+        if (st == OCH_COMPILE && step > 1) {
+            from = -1, step = 1;
+        } else {
+            for (int i = from; i < from + step; i++)
+                if (st == OCH_OK) judge(j, b, index[i], kernels[i], a, &text);
+                else fail(outcome_of(j, b, index[i]), &err);
+        }
+        och_strbuf_deinit(&text);
+        size_t at = (b->first * (size_t)j->n_targets) + (size_t)b->target; /* of a batch of one */
+        if (j->keep && st == OCH_OK) j->artifacts[at] = a, j->kernels[at] = kernels[0], n = 0;
+        else och_jit_artifact_destroy(a);
+    }
+    for (int i = 0; i < n; i++) {
+        och_jit_kernel_deinit(kernels[i]);
+        och_free(kernels[i]);
+    }
+    double each = (och_now_seconds() - begin) / b->n;
+    for (int i = 0; i < b->n; i++) {
+        och_kernel_outcome *o = outcome_of(j, b, i);
+        o->seconds = each;
+        if (o->status != OCH_OK) atomic_fetch_add(&j->progress->wrong, 1);
+        atomic_fetch_add(&j->progress->done, 1);
+    }
 }
 
 /* On a terminal a line that is kept up to date; elsewhere a line from time to time. */
@@ -142,24 +228,40 @@ static void run_range(void *arg, size_t begin, size_t end, const och_pool_member
     och_kernels_job *j = arg;
     (void)me;
     for (size_t i = begin; i < end && !atomic_load(&j->progress->stop); i++) {
-        run_one(j, i);
+        run_batch(j, &j->progress->batches[i]);
         tell(j);
         if (och_main_interrupted()) atomic_store(&j->progress->stop, true);
     }
 }
 
-int och_kernels_job_run(och_kernels_job *j, int32_t threads, bool no_cache, bool keep) {
+/* Neighbours of one kernel, for a target after the other. */
+static och_status cut(och_kernels_job *j, och_err *err) {
+    size_t n = j->specs.n * (size_t)j->n_targets, most = j->keep ? 1 : MAX_TOGETHER;
+    progress *p = j->progress;
+    p->batches = och_calloc(n + 1, sizeof *p->batches);
+    if (!p->batches) return och_err_nomem(err, n * sizeof *p->batches, "the work");
+    for (size_t i = 0, next; i < j->specs.n; i = next) {
+        next = i + 1;
+        while (next < j->specs.n && next - i < most && j->specs.items[next].kernel == j->specs.items[i].kernel && j->specs.items[next].unit == j->specs.items[i].unit)
+            next++;
+        for (int t = 0; t < j->n_targets; t++) p->batches[p->n_batches++] = (batch){i, (int)(next - i), t};
+    }
+    return OCH_OK;
+}
+
+int och_kernels_job_run(och_kernels_job *j, int32_t threads, bool no_cache) {
     och_pool *pool = NULL;
     och_err err = {0};
     size_t n = j->specs.n * (size_t)j->n_targets;
     j->progress = och_calloc(1, sizeof *j->progress);
     j->outcomes = och_calloc(n + 1, sizeof *j->outcomes);
-    if (keep) j->artifacts = och_calloc(n + 1, sizeof *j->artifacts);
-    if (keep) j->kernels = och_calloc(n + 1, sizeof(och_jit_kernel *));
-    if (!j->progress || !j->outcomes || (keep && (!j->artifacts || !j->kernels))) return och_main_error("out of memory");
+    if (j->keep) j->artifacts = och_calloc(n + 1, sizeof *j->artifacts);
+    if (j->keep) j->kernels = och_calloc(n + 1, sizeof(och_jit_kernel *));
+    if (!j->progress || !j->outcomes || (j->keep && (!j->artifacts || !j->kernels))) return och_main_error("out of memory");
     progress *p = j->progress;
     och_jit_options options = {.only_these_packs = true, .no_cache = no_cache, .cancel = &p->stop};
-    och_status st = och_jit_create(&options, &j->jit, &err);
+    och_status st = cut(j, &err);
+    if (st == OCH_OK) st = och_jit_create(&options, &j->jit, &err);
     if (j->look && !och_env_get(OCH_ENV_OCHRE_JIT_COMPILER)) options.compiler = "clang";
     if (st == OCH_OK && j->look) st = och_jit_create(&options, &j->ptx, &err);
     if (st == OCH_OK) st = och_pool_create(threads, &pool, &err);
@@ -167,7 +269,7 @@ int och_kernels_job_run(och_kernels_job *j, int32_t threads, bool no_cache, bool
     och_main_catch_interrupt();
     pthread_mutex_init(&p->telling, NULL);
     p->is_terminal = isatty(STDERR_FILENO) == 1, p->began = p->last_told = och_now_seconds();
-    och_pool_for_dynamic(pool, n, 1, run_range, j);
+    och_pool_for_dynamic(pool, p->n_batches, 1, run_range, j);
     och_pool_destroy(pool);
     pthread_mutex_destroy(&p->telling);
     if (p->is_terminal && p->has_told) fputs("\r\033[K", stderr);
@@ -187,6 +289,7 @@ void och_kernels_job_deinit(och_kernels_job *j) {
     och_free(j->artifacts);
     och_free(j->kernels);
     och_free(j->outcomes);
+    if (j->progress) och_free(j->progress->batches);
     och_free(j->progress);
     och_jit_destroy(j->jit);
     och_jit_destroy(j->ptx);

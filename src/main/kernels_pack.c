@@ -46,12 +46,12 @@ int och_cmd_kernels_pack(int argc, char **argv) {
     if (rc >= 0) return rc;
     if (!path || !targets) return och_main_usage(usage.command, "%s is needed", path ? "--target" : "-o FILE");
     if ((rc = och_kernel_files_open(&files, file ? &file : NULL, 1)) >= 0) return rc;
-    och_kernels_job j = {0};
+    och_kernels_job j = {.keep = true};
     och_pack_writer *writer = NULL;
     och_err err = {0};
     rc = och_kernels_job_targets(&j, usage.command, targets);
     if (rc < 0) rc = och_kernels_job_collect(&j, usage.command, &files, list, true, names, n_names);
-    if (rc < 0) rc = och_kernels_job_run(&j, threads, false, true);
+    if (rc < 0) rc = och_kernels_job_run(&j, threads, false);
     size_t n = j.specs.n * (size_t)j.n_targets, wrong = rc < 0 ? print_wrong(&j) : 0;
     if (wrong) rc = och_main_error("%zu of %zu kernels could not be made; nothing is written", wrong, n);
     if (rc < 0) {
