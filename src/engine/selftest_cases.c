@@ -58,8 +58,9 @@ static const struct {
     {"heads of 256, 4 over 1, window", OCH_DTYPE_F16, 4, 1, 256, 40, 0.0f},
     {"heads of 64, soft cap", OCH_DTYPE_F32, 4, 4, 64, 0, 30.0f},
     {"heads of 64, BF16", OCH_DTYPE_BF16, 4, 2, 64, 0, 0.0f},
+    {"heads of 64, eight-bit floats", OCH_DTYPE_F8_E4M3, 4, 2, 64, 0, 0.0f},
 };
-#define N_ATTENTION 5
+#define N_ATTENTION 6
 
 static void attention(och_op_call *c, int i, int rows) {
     och_attr_kv kv = {attentions[i].kv_heads, attentions[i].dim, BLOCK};

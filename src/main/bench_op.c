@@ -212,12 +212,12 @@ static och_status count(och_queue *q, const och_op_call *c, const och_trial_opti
 
 static void print_json(och_strbuf *b, const och_device *d, const och_op_call *c, const shape *s, const och_trial *t,
                        const counts *n, double read_rate) {
-    bool sim = n->n_launches > 0, right = t->nmse <= t->bound;
+    bool sim = n->n_launches > 0, simulated = d->info.kind == OCH_DEV_SIMULATED, right = t->nmse <= t->bound;
     och_strbuf_printf(b,
                       "{\"op\": \"%s\", \"device\": \"%s\", \"arch\": \"%s\", \"evidence\": \"%s\", \"dtype\": \"%s\", "
                       "\"rows\": %d, \"k\": %d, \"m\": %d, "
                       "\"context\": %d, \"provider\": \"%s\", \"kernels\": ",
-                      och_op_name(c->op), d->info.label, d->info.arch, sim ? "simulated" : "run",
+                      och_op_name(c->op), d->info.label, d->info.arch, simulated ? "simulated" : "run",
                       och_dtype_name(s->dtype), s->rows, s->k, s->m, s->context, t->provider->name);
     och_strbuf_json(b, t->kernels, strlen(t->kernels));
     och_strbuf_printf(b, ", \"right\": %s, \"bound\": %.3g, \"nmse\": ", right ? "true" : "false", t->bound);

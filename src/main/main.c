@@ -205,14 +205,16 @@ static void print_op_stats(void) {
     och_op_stat rows[128];
     int n = och_op_stats(rows, 128);
     if (n > 128) n = 128;
-    fprintf(stderr, "%-10s %-8s %-12s %10s %14s %10s %9s %9s\n", "op", "device", "provider", "calls", "bytes", "seconds", "GB/s",
+    fprintf(stderr, "%-10s %-14s %-12s %10s %14s %10s %9s %9s\n", "op", "device", "provider", "calls", "bytes", "seconds", "GB/s",
             "GFLOP/s");
     for (int i = 0; i < n; i++) {
         const och_op_stat *r = &rows[i];
-        double s = r->seconds > 0 ? r->seconds : 1;
-        fprintf(stderr, "%-10s %-8s %-12s %10" PRIu64 " %14" PRIu64 " %10.4f %9.2f %9.2f%s\n", och_op_name(r->op), r->device,
-                r->provider, r->calls, r->bytes, r->seconds, (double)r->bytes / s * 1e-9, (double)r->flops / s * 1e-9,
-                r->reference_tier ? "  fell back to the reference tier" : "");
+        const char *note = r->reference_tier ? "  fell back to the reference tier" : "";
+        fprintf(stderr, "%-10s %-14s %-12s %10" PRIu64 " %14" PRIu64, och_op_name(r->op), r->device, r->provider, r->calls, r->bytes);
+        if (r->simulated || r->seconds <= 0) fprintf(stderr, " %10s %9s %9s%s\n", r->simulated ? "simulated" : "-", "-", "-", note);
+        else
+            fprintf(stderr, " %10.4f %9.2f %9.2f%s\n", r->seconds, (double)r->bytes / r->seconds * 1e-9,
+                    (double)r->flops / r->seconds * 1e-9, note);
     }
     fprintf(stderr, "reference-tier hits: %" PRIu64 "\n", och_op_reference_hits());
     och_step_stats t = och_step_stats_all();

@@ -218,11 +218,12 @@ void och_op_cost(const och_op_call *call, uint64_t *out_bytes, uint64_t *out_flo
 /* Statistics: a row an (op, device, provider). */
 typedef struct och_op_stat {
     och_op_id op;
-    char device[32];
+    char device[64];     /* its label */
     const char *provider;
     bool reference_tier; /* a fall back: the reference ran although it was not asked for by name */
     uint64_t calls, bytes, flops;
     double seconds; /* 0 unless timing is on */
+    bool simulated; /* seconds are the simulator's, and say nothing of the device */
 } och_op_stat;
 void och_op_stats_enable(bool timing); /* timing synchronises after each call */
 void och_op_stats_reset(void);

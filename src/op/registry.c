@@ -82,23 +82,59 @@ och_status och_op_providers_check(const och_op_provider *const *providers, int n
     return OCH_OK;
 }
 
-/* Appends "; NAME: reason" as far as it fits. */
-static void add_reason(char *text, size_t size, const char *name, const char *reason) {
-    size_t n = strlen(text);
-    snprintf(text + n, size - n, "%s%s: %.200s", n ? "; " : "", name, reason);
+/* Why the providers of an op declined, in the order in which they were asked. */
+enum { MAX_REASONS = 6 };
+typedef struct reasons {
+    int n; /* may be more than are kept */
+    const char *names[MAX_REASONS];
+    char texts[MAX_REASONS][OCH_ERR_MESSAGE_BYTES];
+} reasons;
+
+static void add_reason(reasons *r, const char *name, const char *text) {
+    if (r->n < MAX_REASONS) {
+        r->names[r->n] = name;
+        snprintf(r->texts[r->n], sizeof r->texts[0], "%s", text);
+    }
+    r->n++;
 }
 
-static och_status refuse(const och_device *device, const och_op_call *call, const char *only, const char *reasons,
+/* "NAME: reason; NAME: reason" in at most `size` bytes with the NUL: where they do not all fit, the longest ones are cut, to one
+ * length, and end in "...". */
+static void join_reasons(const reasons *r, char *out, size_t size) {
+    const size_t kept = (size_t)(r->n < MAX_REASONS ? r->n : MAX_REASONS);
+    size_t room = size - 1, share = OCH_ERR_MESSAGE_BYTES, at = 0;
+    if (r->n > MAX_REASONS) room -= 24;
+    for (size_t i = 0; i < kept; i++) room -= strlen(r->names[i]) + 4;
+    for (size_t sum = room + 1; sum > room && share > 4; share--) {
+        sum = 0;
+        for (size_t i = 0; i < kept; i++) {
+            size_t n = strlen(r->texts[i]);
+            sum += n < share ? n : share;
+        }
+        if (sum <= room) break;
+    }
+    out[0] = '\0';
+    for (size_t i = 0; i < kept; i++) {
+        bool whole = strlen(r->texts[i]) <= share;
+        at += (size_t)snprintf(out + at, size - at, "%s%s: %.*s%s", i ? "; " : "", r->names[i], (int)(whole ? share : share - 3),
+                               r->texts[i], whole ? "" : "...");
+    }
+    if (r->n > MAX_REASONS) snprintf(out + at, size - at, "; and %d more", r->n - MAX_REASONS);
+}
+
+static och_status refuse(const och_device *device, const och_op_call *call, const char *only, const reasons *why,
                          och_err *err) {
-    char help[160];
+    char help[160], text[OCH_ERR_MESSAGE_BYTES];
     if (only)
         snprintf(help, sizeof help, "lift the restriction to provider %s (OCHRE_OP_ONLY), or use another device", only);
     else if (!device->vtable->unified_memory(device))
         snprintf(help, sizeof help, "a kernel of this op for backend %s would help, or device cpu", device->info.backend);
     else
         snprintf(help, sizeof help, "another weight format or another device would help");
-    return och_err_set(err, OCH_UNSUPPORTED, "op %s on device %s:%d: no provider (%s); %s", och_op_name(call->op),
-                       device->info.backend, device->info.index, reasons[0] ? reasons : "none is registered", help);
+    size_t others = (size_t)snprintf(NULL, 0, "op %s on device %s: no provider (); %s", och_op_name(call->op), device->info.label, help);
+    join_reasons(why, text, sizeof text - others);
+    return och_err_set(err, OCH_UNSUPPORTED, "op %s on device %s: no provider (%s); %s", och_op_name(call->op), device->info.label,
+                       why->n ? text : "none is registered", help);
 }
 
 och_status och_op_provider_supports(const och_op_provider *p, const och_device *device, const och_op_call *call,
@@ -128,7 +164,7 @@ static och_status choose(const och_op_provider *const *providers, int n, const o
                          const och_op_call *call, bool packing, const char *only, const och_op_provider **out_provider,
                          och_err *err) {
     *out_provider = NULL;
-    char reasons[480] = "";
+    reasons declined = {.n = 0};
     bool tried[OCH_OP_MAX_PROVIDERS] = {false};
     if (n > OCH_OP_MAX_PROVIDERS)
         return och_err_set(err, OCH_INTERNAL, "op providers: expected at most %d, found %d", OCH_OP_MAX_PROVIDERS, n);
@@ -151,9 +187,9 @@ static och_status choose(const och_op_provider *const *providers, int n, const o
         }
         if (st != OCH_UNSUPPORTED)
             return och_err_set(err, st, "op %s, provider %s: %s", och_op_name(call->op), p->name, why.message);
-        add_reason(reasons, sizeof reasons, p->name, why.message[0] ? why.message : "declined");
+        add_reason(&declined, p->name, why.message[0] ? why.message : "declined");
     }
-    return refuse(device, call, only, reasons, err);
+    return refuse(device, call, only, &declined, err);
 }
 
 och_status och_op_select_from(const och_op_provider *const *providers, int n, const och_device *device,

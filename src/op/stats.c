@@ -19,8 +19,8 @@ typedef struct cell {
 
 static cell cells[MAX_DEVICES][OCH_OP_MAX_PROVIDERS];
 static struct {
-    char backend[16];
-    int index;
+    char label[64];
+    bool simulated;
 } devices[MAX_DEVICES];
 static _Atomic int n_devices; /* entries below it never change */
 static pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -42,7 +42,7 @@ static int place_of(const och_op_provider *p) {
 
 static int find_device(const och_device *d, int n) {
     for (int i = 0; i < n; i++)
-        if (devices[i].index == d->info.index && strcmp(devices[i].backend, d->info.backend) == 0) return i;
+        if (strcmp(devices[i].label, d->info.label) == 0) return i;
     return -1;
 }
 
@@ -55,8 +55,8 @@ static int device_place(const och_device *d) {
     if (i < 0 && n == MAX_DEVICES) i = MAX_DEVICES - 1;
     if (i < 0) {
         i = n;
-        snprintf(devices[i].backend, sizeof devices[i].backend, "%s", d->info.backend);
-        devices[i].index = d->info.index;
+        snprintf(devices[i].label, sizeof devices[i].label, "%s", d->info.label);
+        devices[i].simulated = d->info.kind == OCH_DEV_SIMULATED;
         atomic_store_explicit(&n_devices, n + 1, memory_order_release);
     }
     pthread_mutex_unlock(&devices_lock);
@@ -119,8 +119,9 @@ int och_op_stats(och_op_stat *out_rows, int capacity) {
             if (!calls) continue;
             n++;
             const och_op_provider *provider = och_op_provider_at(p);
-            och_op_stat row = {.op = provider->op, .provider = provider->name, .calls = calls};
-            snprintf(row.device, sizeof row.device, "%.15s:%d", devices[d].backend, devices[d].index);
+            och_op_stat row = {.op = provider->op, .provider = provider->name, .calls = calls, .simulated = devices[d].simulated};
+            _Static_assert(sizeof row.device == sizeof devices[0].label, "labels fit");
+            memcpy(row.device, devices[d].label, sizeof row.device);
             row.reference_tier = atomic_load_explicit(&c->fallbacks, memory_order_relaxed) > 0;
             row.bytes = atomic_load_explicit(&c->bytes, memory_order_relaxed);
             row.flops = atomic_load_explicit(&c->flops, memory_order_relaxed);

@@ -144,6 +144,36 @@ static void only_unsupported_lets_the_next_try(void **s) {
     assert_says(&err, "op add, provider broken: the board fell off");
 }
 
+static const char long_reason[] =
+    "asks for what is not here, as it says at some length, for a compiler has much to say of a text that it does not take: the file, "
+    "the line, the column, what it expected there and what it found, then the same for each of the lines that the first one led to, "
+    "the flags that it was called with, the folder that it was called in, and at last the sentence that somebody would need to read: "
+    "the library is too old, which must not be lost";
+static och_status wordy(const och_device *d, const och_op_call *c, och_err *err) {
+    (void)d;
+    (void)c;
+    return och_err_set(err, OCH_UNSUPPORTED, "%s", long_reason);
+}
+
+/* A reason is told to its end where there is room; where there is not, it says that it was cut, and help still follows. */
+static void reasons_are_told_whole_or_cut_visibly(void **s) {
+    (void)s;
+    const och_op_provider talker = {.name = "talker", .backend = "cpu", .priority = 9, .op = OCH_OP_ADD, .supports = wordy, .run = runs};
+    const och_op_provider other = {.name = "other", .backend = "cpu", .priority = 8, .op = OCH_OP_ADD, .supports = wordy, .run = runs};
+    const och_op_provider *list[] = {&picky, &talker, &other}, *p;
+    och_op_call c = add_call();
+    och_err err = {0};
+    assert_int_equal(och_op_select_from(list, 2, cpu, &c, NULL, &p, &err), OCH_UNSUPPORTED);
+    assert_says(&err, "(picky: columns are not a multiple of 77; talker: asks for what");
+    assert_says(&err, "the library is too old, which must not be lost); another weight");
+    och_err_clear(&err);
+    assert_int_equal(och_op_select_from(list, 3, cpu, &c, NULL, &p, &err), OCH_UNSUPPORTED);
+    assert_says(&err, "(picky: columns are not a multiple of 77; talker: asks for what");
+    assert_says(&err, "...; other: asks for what");
+    assert_says(&err, "...); another weight");
+    assert_true(strlen(err.message) > sizeof err.message - 16);
+}
+
 static void only_restricts_and_does_not_fall_back(void **s) {
     (void)s;
     const och_op_provider *list[] = {&slow, &fast, &picky}, *p;
@@ -549,6 +579,7 @@ int main(void) {
         cmocka_unit_test(duplicates_overflow_and_gaps_are_refused),
         cmocka_unit_test(the_highest_priority_that_takes_the_call_wins),
         cmocka_unit_test(only_unsupported_lets_the_next_try),
+        cmocka_unit_test(reasons_are_told_whole_or_cut_visibly),
         cmocka_unit_test(only_restricts_and_does_not_fall_back),
         cmocka_unit_test(a_device_without_unified_memory_refuses),
         cmocka_unit_test(every_probe_is_sound_and_every_operand_is_asked_for),
