@@ -90,3 +90,5 @@ add_test(NAME hip/documented COMMAND ${OCHRE_PYTHON} ${PROJECT_SOURCE_DIR}/sim/t
 set_tests_properties(hip/documented PROPERTIES LABELS hip)
 add_test(NAME cli/cache COMMAND ${OCHRE_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/cli/test_cache.py $<TARGET_FILE:ochre_program>)
 set_tests_properties(cli/cache PROPERTIES LABELS cli TIMEOUT 300)
+add_test(NAME cli/graph COMMAND ${OCHRE_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/cli/test_graph.py $<TARGET_FILE:ochre_program>)
+set_tests_properties(cli/graph PROPERTIES LABELS cli TIMEOUT 600)

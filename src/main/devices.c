@@ -45,6 +45,9 @@ void och_main_device_json(const och_device *d, och_strbuf *out) {
     och_strbuf_puts(out, ", \"arch\": ");
     och_strbuf_json(out, i->arch, strlen(i->arch));
     och_strbuf_printf(out, ", \"memory_bytes\": %" PRIu64 ", \"unified_memory\": %s", i->memory_bytes, unified ? "true" : "false");
+    och_strbuf_printf(out, ", \"graphs\": %s, \"graphs_default\": %s, \"graphs_reason\": ", i->graphs ? "true" : "false",
+                      i->graphs_default ? "true" : "false");
+    och_strbuf_json(out, i->graphs_reason, strlen(i->graphs_reason));
     och_strbuf_printf(out, ", \"integrated\": %s, \"managed\": %s, \"unified\": %s, \"compute_units\": %d",
                       i->integrated ? "true" : "false", i->managed ? "true" : "false", unified ? "true" : "false",
                       i->n_compute_units);

@@ -139,6 +139,54 @@ static void on_and_off_give_the_same_bytes(void **state) {
     }
 }
 
+/* Buckets whose products and attention are tiled, with padding and without, of weights in two formats and rows of either end of a
+ * bucket: none of a row's bytes comes from its neighbours or from how many there are. */
+static void wide_steps_give_the_same_bytes(void **state) {
+    (void)state;
+    enum { MANY = 20, STEPS = 6 };
+    static const och_dtype formats[] = {OCH_DTYPE_Q8_0, OCH_DTYPE_Q4_K};
+    static const int how_many[] = {5, 9, 12, 16, 17, 20};
+    for (size_t b = 0; b < n_boards; b++) {
+        och_device *device = open_board(boards[b]);
+        for (size_t f = 0; f < OCH_COUNT(formats); f++) {
+            och_model *model;
+            och_model_options mo = {0};
+            ok(och_model_open_synthetic("tiny", formats[f], device, &mo, &model, &err));
+            och_session *both[2];
+            for (int k = 0; k < 2; k++) {
+                och_session_options o = {.max_sequences = MANY, .max_context = 64, .max_step_tokens = 40, .max_logits = MANY,
+                                         .kv_dtype = OCH_DTYPE_NONE, .graphs = k ? OCH_GRAPHS_ON : OCH_GRAPHS_OFF};
+                ok(och_session_create(model, &o, &both[k], &err));
+                for (int32_t i = 0, id; i < MANY; i++) ok(och_session_sequence_create(both[k], &id, &err));
+            }
+            size_t n_vocab = (size_t)model->config.n_vocab;
+            for (int round = 0; round < STEPS * 3; round++) {
+                int n = how_many[round % (int)OCH_COUNT(how_many)];
+                och_span spans[MANY];
+                int32_t tokens[MANY];
+                for (int i = 0; i < n; i++) {
+                    int32_t length;
+                    ok(och_session_sequence_length(both[0], (i + round) % MANY, &length, &err));
+                    tokens[i] = token((i + round) % MANY, length);
+                    spans[i] = (och_span){(i + round) % MANY, &tokens[i], 1, 1};
+                }
+                size_t rows;
+                for (int k = 0; k < 2; k++) ok(och_session_step(both[k], spans, (size_t)n, &err));
+                const float *x = och_session_logits(both[0], &rows), *y = och_session_logits(both[1], &rows);
+                assert_int_equal(rows, n);
+                for (int i = 0; i < n; i++)
+                    if (memcmp(x + (size_t)i * n_vocab, y + (size_t)i * n_vocab, n_vocab * sizeof *x))
+                        fail_msg("%s, %s: step %d of %d sequences, row %d", boards[b], och_dtype_name(formats[f]), round, n, i);
+            }
+            assert_int_equal(both[1]->stats.captures, 3); /* 8, 16, 20 */
+            assert_int_equal(both[1]->stats.replays, STEPS * 3 - 3);
+            for (int k = 0; k < 2; k++) och_session_destroy(both[k]);
+            och_model_close(model);
+        }
+        och_device_release(device);
+    }
+}
+
 /* A record keeps the kernels that it resolved, for prompts and for steps that are no graphs. */
 static void kernels_are_looked_up_once(void **state) {
     (void)state;
@@ -360,6 +408,7 @@ int main(void) {
     for (char *rest = names, *name; n_boards < OCH_COUNT(boards) && (name = strtok_r(rest, ",", &rest));) boards[n_boards++] = name;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(on_and_off_give_the_same_bytes),
+        cmocka_unit_test(wide_steps_give_the_same_bytes),
         cmocka_unit_test(kernels_are_looked_up_once),
         cmocka_unit_test(a_graph_that_is_none_is_found),
         cmocka_unit_test(a_cold_capture_names_the_call),
