@@ -192,28 +192,42 @@ EXPORT R cuCtxSetCurrent(context *c) { return current = c, 0; }
 
 /* ---- memory ---- */
 
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the blocks */
+
 static block *block_at(P at, Z n) {
-    for (block *b = blocks; b; b = b->next)
-        if (at >= (P)b->at && n <= b->n && at - (P)b->at <= b->n - n) return b;
-    return NULL;
+    block *found = NULL;
+    pthread_mutex_lock(&lock);
+    for (block *b = blocks; b && !found; b = b->next)
+        if (at >= (P)b->at && n <= b->n && at - (P)b->at <= b->n - n) found = b;
+    pthread_mutex_unlock(&lock);
+    return found;
 }
 static R take(char **out, Z n, context *c) {
     block *b = malloc(sizeof *b);
-    *b = (block){blocks, aligned_alloc(4096, (n + 4095) & ~(Z)4095), n, c};
+    pthread_mutex_lock(&lock);
+    *b = (block){blocks, NULL, n, c};
+    if (!c || n <= MEMORY - c->used) b->at = aligned_alloc(4096, (n + 4095) & ~(Z)4095);
+    if (b->at && c) c->used += n;
+    if (b->at) blocks = b;
+    pthread_mutex_unlock(&lock);
     if (!b->at) return free(b), 2;
-    return blocks = b, *out = b->at, 0;
+    return *out = b->at, 0;
 }
 static R drop(P at, context *c) {
+    block *b = NULL;
+    pthread_mutex_lock(&lock);
     for (block **p = &blocks; *p; p = &(*p)->next)
         if ((P)(*p)->at == at && (*p)->c == c) {
-            block *b = *p;
+            b = *p;
             *p = b->next;
             if (c) c->used -= b->n;
-            free(b->at);
-            free(b);
-            return 0;
+            break;
         }
-    return 1;
+    pthread_mutex_unlock(&lock);
+    if (!b) return 1;
+    free(b->at);
+    free(b);
+    return 0;
 }
 EXPORT R cuMemGetInfo_v2(Z *n_free, Z *total) {
     IN(cuMemGetInfo_v2, in_context);
@@ -224,8 +238,7 @@ EXPORT R cuMemAlloc_v2(P *out, Z n) {
     IN(cuMemAlloc_v2, forbidden);
     char *at;
     if (!n) return 1;
-    if (n > MEMORY - current->used || take(&at, n, current)) return 2;
-    current->used += n;
+    if (take(&at, n, current)) return 2;
     return *out = (P)at, 0;
 }
 #endif

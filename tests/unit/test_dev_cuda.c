@@ -625,10 +625,12 @@ TEST(two_devices_without_peer_copies) {
 
 /* ---- the program ---- */
 
-/* What `ochre WORD` prints, its exit status and how long it took, in milliseconds. */
-static const char *program(const char *word, int *out_status, long *out_ms) {
+/* What `NAME WORD` of the build prints, its exit status and how long it took, in milliseconds. */
+static const char *program_of(const char *at, const char *word, int *out_status, long *out_ms) {
     static char bytes[32768];
-    char name[] = OCHRE_BUILD_DIR "/ochre";
+    char name[512];
+    snprintf(name, sizeof name, OCHRE_BUILD_DIR "/%s", at);
+    if (access(name, X_OK) != 0) _exit(SKIPPED);
     char *argv[] = {name, (char *)(uintptr_t)word, NULL};
     struct timespec a, b;
     pid_t pid;
@@ -648,6 +650,7 @@ static const char *program(const char *word, int *out_status, long *out_ms) {
     if (f) fclose(f);
     return bytes;
 }
+static const char *program(const char *word, int *out_status, long *out_ms) { return program_of("ochre", word, out_status, out_ms); }
 static void ends_well(void) {
     int status;
     long ms;
@@ -687,6 +690,14 @@ TEST(doctor_says_why_not) {
     HAS(text_, "No HIP library serves");
     HAS(text_, "shows no device: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (803)");
     HAS(text_, "restart the machine");
+}
+
+TEST(the_seams_suite) {
+    int status;
+    long ms;
+    FAKE(NULL);
+    const char *text_ = program_of("tests/conform_test_seam", "cuda", &status, &ms);
+    if (status) fprintf(stderr, "%s", text_), _exit(2);
 }
 
 static int setup(void **state) {
@@ -740,6 +751,7 @@ int main(void) {
         cmocka_unit_test(a_finalizer_that_crashes),
         cmocka_unit_test(doctor_finds_it),
         cmocka_unit_test(doctor_says_why_not),
+        cmocka_unit_test(the_seams_suite),
     };
     return cmocka_run_group_tests(tests, setup, NULL);
 }
