@@ -1,12 +1,15 @@
 /* Runs a kernel of tests/kl on the simulator: parsed, specialised, emitted, compiled by the simulator's hipRTC, launched with
- * arguments laid out from the signature by this file alone. */
+ * arguments laid out from the signature by this file alone. With a device in KL_BOARD (cuda:0) it runs there instead, compiled and
+ * loaded as the program does it (hip/kl_device.h). */
 #ifndef TESTS_HIP_KL_RUN_H
 #define TESTS_HIP_KL_RUN_H
 
 #include "support.h"
 
+#include "base/env.h"
 #include "base/half.h"
 #include "base/strbuf.h"
+#include "dev/dev.h"
 #include "kl/kl.h"
 
 typedef struct board {
@@ -32,7 +35,10 @@ typedef struct actual {
     bool absent;
     void *device;
     size_t bytes;
+    och_buf buf; /* on a device of the seam */
 } actual;
+
+#include "kl_device.h"
 
 static inline int64_t rule_value(const och_kl_rule *r, const int64_t *sizes, const actual *const *scalars) {
     int64_t st[OCH_KL_MAX_STEPS + 1];
@@ -69,7 +75,8 @@ static inline int64_t rule_value(const och_kl_rule *r, const int64_t *sizes, con
 
 static inline och_kl_unit *parse_file(const char *file) {
     char path[1024];
-    snprintf(path, sizeof path, "%s/kl/%s", OCHRE_TEST_DIR, file);
+    const char *data = och_env_get(OCH_ENV_OCHRE_TEST_DATA);
+    snprintf(path, sizeof path, "%s/kl/%s", data ? data : OCHRE_TEST_DIR, file);
     FILE *f = fopen(path, "rb");
     if (!f) fprintf(stderr, "%s: cannot open\n", path), _exit(2);
     static char text[1 << 18];
@@ -82,6 +89,31 @@ static inline och_kl_unit *parse_file(const char *file) {
     if (och_kl_parse(file, text, n, NULL, &u, &diag, &err) != OCH_OK) fprintf(stderr, "%s", och_strbuf_str(&diag)), _exit(2);
     och_strbuf_deinit(&diag);
     return u;
+}
+
+static inline void kl_sim_load(kl_code *k, const och_kl_signature *s, const och_strbuf *text) {
+    GIVES(HIPRTC_SUCCESS, H(hiprtcCreateProgram)(&k->prog, och_strbuf_str(text), "kernel.hip", 0, NULL, NULL));
+    char arch[64];
+    snprintf(arch, sizeof arch, "--gpu-architecture=%s", on->arch);
+    const char *options[] = {arch, "-O3", "-ffp-contract=off", on->wave == 64 && on->arch[3] == '1' ? "-mwavefrontsize64" : "-O3"};
+    size_t n;
+    if (H(hiprtcCompileProgram)(k->prog, 4, options)) {
+        GIVES(HIPRTC_SUCCESS, H(hiprtcGetProgramLogSize)(k->prog, &n));
+        char *log = calloc(1, n + 1);
+        if (!H(hiprtcGetProgramLog)(k->prog, log)) fprintf(stderr, "%s%s", getenv("KL_TEXT") ? och_strbuf_str(text) : "", log);
+        _exit(2);
+    }
+    GIVES(HIPRTC_SUCCESS, H(hiprtcGetCodeSize)(k->prog, &n));
+    k->code = malloc(n);
+    GIVES(HIPRTC_SUCCESS, H(hiprtcGetCode)(k->prog, k->code));
+    OK(H(hipModuleLoadData)(&k->m, k->code));
+    OK(H(hipModuleGetFunction)(&k->f, k->m, s->entry));
+}
+
+static inline void kl_sim_unload(kl_code *k) {
+    OK(H(hipModuleUnload)(k->m));
+    GIVES(HIPRTC_SUCCESS, H(hiprtcDestroyProgram)(&k->prog));
+    free(k->code);
 }
 
 /* bindings: "T=f16,WAVES=2". args end with a NULL name. */
@@ -105,25 +137,9 @@ static inline void run(const char *file, const char *kernel, const char *binding
     const och_kl_signature *s = och_kl_code_signature(c);
     if (och_kl_emit(c, &text, &err) != OCH_OK) fprintf(stderr, "%s\n", err.message), _exit(2);
 
-    hiprtcProgram prog;
-    GIVES(HIPRTC_SUCCESS, H(hiprtcCreateProgram)(&prog, och_strbuf_str(&text), "kernel.hip", 0, NULL, NULL));
-    char arch[64];
-    snprintf(arch, sizeof arch, "--gpu-architecture=%s", on->arch);
-    const char *options[] = {arch, "-O3", "-ffp-contract=off", on->wave == 64 && on->arch[3] == '1' ? "-mwavefrontsize64" : "-O3"};
-    size_t n;
-    if (H(hiprtcCompileProgram)(prog, 4, options)) {
-        GIVES(HIPRTC_SUCCESS, H(hiprtcGetProgramLogSize)(prog, &n));
-        char *log = calloc(1, n + 1);
-        if (!H(hiprtcGetProgramLog)(prog, log)) fprintf(stderr, "%s%s", getenv("KL_TEXT") ? och_strbuf_str(&text) : "", log);
-        _exit(2);
-    }
-    GIVES(HIPRTC_SUCCESS, H(hiprtcGetCodeSize)(prog, &n));
-    char *code = malloc(n);
-    GIVES(HIPRTC_SUCCESS, H(hiprtcGetCode)(prog, code));
-    hipModule_t m;
-    hipFunction_t f;
-    OK(H(hipModuleLoadData)(&m, code));
-    OK(H(hipModuleGetFunction)(&f, m, s->entry));
+    kl_code made = {0};
+    if (kl_device) kl_device_load(&made, s, &text);
+    else kl_sim_load(&made, s, &text);
 
     /* Sizes, then the arguments where the signature says. */
     int64_t sizes[OCH_KL_MAX_SIZES];
@@ -162,8 +178,11 @@ static inline void run(const char *file, const char *kernel, const char *binding
             memcpy(packed + a->stride_offset[d], &stride, 8);
         }
         if (v->absent) continue;
-        OK(H(hipMalloc)(&v->device, v->bytes));
-        if (a->in) OK(H(hipMemcpy)(v->device, v->host, v->bytes, hipMemcpyHostToDevice));
+        if (kl_device) kl_device_take(v, a->in);
+        else {
+            OK(H(hipMalloc)(&v->device, v->bytes));
+            if (a->in) OK(H(hipMemcpy)(v->device, v->host, v->bytes, hipMemcpyHostToDevice));
+        }
         CHECK((uintptr_t)v->device % a->align_bytes == 0);
         memcpy(packed + a->offset, &v->device, 8);
     }
@@ -172,20 +191,25 @@ static inline void run(const char *file, const char *kernel, const char *binding
         if (!rule_value(&s->rules[i], sizes, (const actual *const *)by_arg)) fprintf(stderr, "%s: not met: %s\n", kernel, s->rules[i].text), _exit(2);
     unsigned grid[3];
     for (int i = 0; i < 3; i++) grid[i] = (unsigned)rule_value(&s->grid[i], sizes, (const actual *const *)by_arg);
-    size_t bytes = s->args_bytes;
-    void *extra[] = {HIP_LAUNCH_PARAM_BUFFER_POINTER, packed, HIP_LAUNCH_PARAM_BUFFER_SIZE, &bytes, HIP_LAUNCH_PARAM_END};
-    OK(H(hipModuleLaunchKernel)(f, grid[0], grid[1], grid[2], (unsigned)s->threads, 1, 1, 0, NULL, NULL, extra));
-    OK(H(hipDeviceSynchronize)());
-    for (int i = 0; i < s->n_args; i++)
-        if (s->args[i].out && !by_arg[i]->absent) OK(H(hipMemcpy)(by_arg[i]->host, by_arg[i]->device, by_arg[i]->bytes, hipMemcpyDeviceToHost));
-    for (int i = 0; i < s->n_args; i++)
-        if (by_arg[i]->device) {
-            OK(H(hipFree)(by_arg[i]->device));
-            by_arg[i]->device = NULL;
+    if (kl_device) kl_device_launch(&made, s, grid, packed);
+    else {
+        size_t bytes = s->args_bytes;
+        void *extra[] = {HIP_LAUNCH_PARAM_BUFFER_POINTER, packed, HIP_LAUNCH_PARAM_BUFFER_SIZE, &bytes, HIP_LAUNCH_PARAM_END};
+        OK(H(hipModuleLaunchKernel)(made.f, grid[0], grid[1], grid[2], (unsigned)s->threads, 1, 1, s->lds_launch_bytes, NULL, NULL, extra));
+        OK(H(hipDeviceSynchronize)());
+    }
+    for (int i = 0; i < s->n_args; i++) {
+        actual *v = by_arg[i];
+        if (!v->device) continue;
+        if (kl_device) kl_device_give(v, s->args[i].out);
+        else {
+            if (s->args[i].out) OK(H(hipMemcpy)(v->host, v->device, v->bytes, hipMemcpyDeviceToHost));
+            OK(H(hipFree)(v->device));
         }
-    OK(H(hipModuleUnload)(m));
-    GIVES(HIPRTC_SUCCESS, H(hiprtcDestroyProgram)(&prog));
-    free(code);
+        v->device = NULL;
+    }
+    if (kl_device) kl_device->vtable->module_unload(made.module);
+    else kl_sim_unload(&made);
     och_kl_code_destroy(c);
     och_kl_unit_destroy(u);
     och_strbuf_deinit(&diag);
@@ -200,8 +224,12 @@ static inline bool no_clang(void) { return system("command -v clang-22 clang-21 
     static void name##_body(void);                                                                                             \
     static void name(void **state) {                                                                                           \
         (void)state;                                                                                                           \
-        if (no_clang()) skip();                                                                                                \
         const char *only = getenv("KL_BOARD");                                                                                 \
+        if (only && strchr(only, ':')) {                                                                                       \
+            if (kl_on_device(only, name##_body)) fail_msg(#name " on %s", only);                                               \
+            return;                                                                                                            \
+        }                                                                                                                      \
+        if (no_clang()) skip();                                                                                                \
         for (size_t i_ = 0; i_ < sizeof boards / sizeof *boards; i_++) {                                                       \
             on = &boards[i_];                                                                                                  \
             if (only ? strcmp(only, "all") && strcmp(only, on->arch) : i_ >= N_USUAL) continue;                                \
