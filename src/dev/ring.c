@@ -2,9 +2,13 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 void och_ring_add(och_ring *r, const char *name) {
-    snprintf(r->names[r->n++ % OCH_RING_NAMES], OCH_RING_NAME_BYTES, "%s", name);
+    char *to = r->names[r->n++ % OCH_RING_NAMES];
+    size_t n = strnlen(name, OCH_RING_NAME_BYTES - 1); /* at every launch: copied, not formatted */
+    memcpy(to, name, n);
+    to[n] = 0;
 }
 
 void och_ring_join(och_ring *r, const och_ring *more) {
