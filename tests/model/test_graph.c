@@ -9,6 +9,7 @@
 #include "base/env.h"
 #include "base/log.h"
 #include "base/size.h"
+#include "dev/capture.h"
 #include "engine/session.h"
 #include "op/gpu/gpu.h"
 
@@ -398,6 +399,28 @@ static void who_decides(void **state) {
     och_device_release(cpu);
 }
 
+/* What the device can is one bit, what the platform's row says another. */
+static void rows_of_platforms(void **state) {
+    (void)state;
+    static const struct {
+        const char *backend, *arch;
+        bool can, wants;
+        const char *reason;
+    } cases[] = {
+        {"cuda", "sm_90", true, true, "measured"},          {"cuda", "sm_90", false, false, "captures none"},
+        {"cuda", "sm_75", true, false, "not measured"},     {"hip", "gfx1100", true, false, "not measured"},
+        {"sim", "gfx1151", true, false, "simulated"},       {"other", "sm_90", true, false, "no row"},
+    };
+    for (size_t i = 0; i < OCH_COUNT(cases); i++) {
+        och_dev_info info = {.graphs = cases[i].can, .graphs_default = !cases[i].wants};
+        snprintf(info.backend, sizeof info.backend, "%s", cases[i].backend);
+        snprintf(info.arch, sizeof info.arch, "%s", cases[i].arch);
+        och_capture_policy(&info);
+        assert_int_equal(info.graphs_default, cases[i].wants);
+        if (!strstr(info.graphs_reason, cases[i].reason)) fail_msg("%s, %s: %s", cases[i].backend, cases[i].arch, info.graphs_reason);
+    }
+}
+
 int main(void) {
     setenv("OCHRE_KERNEL_CHECK", "0", 1); /* it would warm what is to be cold */
     och_log_set_sink(keep_log, NULL);
@@ -413,6 +436,7 @@ int main(void) {
         cmocka_unit_test(a_graph_that_is_none_is_found),
         cmocka_unit_test(a_cold_capture_names_the_call),
         cmocka_unit_test(who_decides),
+        cmocka_unit_test(rows_of_platforms),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
