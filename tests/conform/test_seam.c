@@ -347,52 +347,72 @@ static void copies(void **s) {
     free(base), free(data), free(want), free(found);
 }
 
-/* Within one device (forwards and, through the buffers' order, both ways), with each other backend that is always there. */
+/* The machine's second board of this row's kind; the first again where there is none. */
+static const char *second_board(void) {
+    static char name[64];
+    och_device *o;
+    snprintf(name, sizeof name, "%s:1", r->name);
+    if (!r->gpu || strchr(r->name, ':') || och_device_open(name, NULL, &o, &err) != OCH_OK) {
+        och_err_clear(&err);
+        return r->name;
+    }
+    och_device_release(o);
+    return name;
+}
+
+/* Within one device (forwards and, through the buffers' order, both ways), or with another. */
+static void peer_copies_with(const char *name, const uint8_t *data, uint8_t *found, size_t n) {
+    och_device *o;
+    och_queue *oq;
+    och_buf mine = get(n, OCH_MEM_DEVICE), other;
+    ok(och_device_open(name, NULL, &o, &err)); /* another object even when it is the same backend */
+    ok(o->vtable->queue_create(o, &oq, &err));
+    ok(och_buf_alloc(o, n, OCH_MEM_DEVICE, &other, &err));
+
+    upload(&mine, data, n);
+    ok(v->copy_peer(q, o, other.addr, d, mine.addr, n, &err)); /* on the source's queue */
+    ok(v->synchronise(q, &err));
+    memset(found, 0, n);
+    ok(o->vtable->copy_to_host(oq, found, other.addr, n, &err));
+    ok(o->vtable->synchronise(oq, &err));
+    assert_memory_equal(found, data, n);
+
+    ok(v->fill(q, mine.addr, 0, n, &err)); /* on the destination's queue, after what is on it */
+    ok(v->copy_peer(q, d, och_dev_addr_add(mine.addr, 5), o, och_dev_addr_add(other.addr, 3), 1001, &err));
+    ok(v->synchronise(q, &err));
+    download(found, &mine, 2000);
+    for (size_t k = 0; k < 2000; k++) assert_int_equal(found[k], k >= 5 && k < 1006 ? data[k - 2] : 0);
+
+    ok(v->copy_peer(q, o, other.addr, d, mine.addr, 0, &err));
+    och_device *third; /* a queue of neither device */
+    ok(och_device_open("cpu", NULL, &third, &err));
+    och_queue *tq;
+    ok(third->vtable->queue_create(third, &tq, &err));
+    assert_int_equal(third->vtable->copy_peer(tq, o, other.addr, d, mine.addr, 8, &err), OCH_INVALID);
+    assert_true(*err.message);
+    och_err_clear(&err);
+    third->vtable->queue_destroy(tq);
+    och_device_release(third);
+
+    och_buf_free(&other);
+    och_buf_free(&mine);
+    o->vtable->queue_destroy(oq);
+    och_device_release(o);
+}
+
+/* With each backend that is always there, and between two boards. */
 static void peer_copies(void **s) {
     (void)s;
     enum { N = (9 << 20) + 3 }; /* more than any staging buffer */
     uint8_t *data = malloc(N), *found = malloc(N);
     assert_true(data && found);
     pattern(data, N, 4);
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        if (!rows[i].must_open || (only && !strncmp(rows[i].name, "sim", 3))) continue; /* a board's machine may have no simulator */
-        och_device *o;
-        och_queue *oq;
-        och_buf mine = get(N, OCH_MEM_DEVICE), other;
-        ok(och_device_open(rows[i].name, NULL, &o, &err)); /* another object even when it is the same backend */
-        ok(o->vtable->queue_create(o, &oq, &err));
-        ok(och_buf_alloc(o, N, OCH_MEM_DEVICE, &other, &err));
-
-        upload(&mine, data, N);
-        ok(v->copy_peer(q, o, other.addr, d, mine.addr, N, &err)); /* on the source's queue */
-        ok(v->synchronise(q, &err));
-        memset(found, 0, N);
-        ok(o->vtable->copy_to_host(oq, found, other.addr, N, &err));
-        ok(o->vtable->synchronise(oq, &err));
-        assert_memory_equal(found, data, N);
-
-        ok(v->fill(q, mine.addr, 0, N, &err)); /* on the destination's queue, after what is on it */
-        ok(v->copy_peer(q, d, och_dev_addr_add(mine.addr, 5), o, och_dev_addr_add(other.addr, 3), 1001, &err));
-        ok(v->synchronise(q, &err));
-        download(found, &mine, 2000);
-        for (size_t k = 0; k < 2000; k++) assert_int_equal(found[k], k >= 5 && k < 1006 ? data[k - 2] : 0);
-
-        ok(v->copy_peer(q, o, other.addr, d, mine.addr, 0, &err));
-        och_device *third; /* a queue of neither device */
-        ok(och_device_open("cpu", NULL, &third, &err));
-        och_queue *tq;
-        ok(third->vtable->queue_create(third, &tq, &err));
-        assert_int_equal(third->vtable->copy_peer(tq, o, other.addr, d, mine.addr, 8, &err), OCH_INVALID);
-        assert_true(*err.message);
-        och_err_clear(&err);
-        third->vtable->queue_destroy(tq);
-        och_device_release(third);
-
-        och_buf_free(&other);
-        och_buf_free(&mine);
-        o->vtable->queue_destroy(oq);
-        och_device_release(o);
-    }
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (rows[i].must_open && !(only && !strncmp(rows[i].name, "sim", 3))) /* a board's machine may have no simulator */
+            peer_copies_with(rows[i].name, data, found, N);
+    const char *second = second_board();
+    if (r->gpu) print_message("between %s and %s\n", r->name, second);
+    peer_copies_with(second, data, found, N);
     free(data), free(found);
 }
 
@@ -872,7 +892,7 @@ static void all_reduce(void **s) {
     och_buf b[N_DEV];
     och_dev_addr addr[N_DEV];
     for (int i = 0; i < N_DEV; i++) {
-        ok(och_device_open(r->name, NULL, &dev[i], &err));
+        ok(och_device_open(i == 1 ? second_board() : r->name, NULL, &dev[i], &err));
         ok(dev[i]->vtable->queue_create(dev[i], &queues[i], &err));
         ok(och_buf_alloc(dev[i], N * sizeof(float), OCH_MEM_DEVICE, &b[i], &err));
         addr[i] = b[i].addr;
