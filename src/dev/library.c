@@ -96,8 +96,11 @@ void och_node_explain(const char *path, och_strbuf *out) {
         if (g) snprintf(group, sizeof group, "%s", g->gr_name);
         else snprintf(group, sizeof group, "%u", (unsigned)sb.st_gid);
     } else sb.st_mode = 0;
-    och_strbuf_printf(out, "%s may not be read and written by this user (mode %03o, group %s): add the user to that group (sudo "
-                      "usermod -aG %s $USER) and log in again", path, (unsigned)(sb.st_mode & 0777), group, group);
+    och_strbuf_printf(
+        out,
+        "%s may not be read and written by this user (mode %03o, group %s): add the user to that group (sudo "
+        "usermod -aG %s $USER) and log in again",
+        path, (unsigned)(sb.st_mode & 0777), group, group);
 }
 
 bool och_pci_same(const char *a, const char *b) {

@@ -23,8 +23,10 @@ void och_ring_blame(const och_ring *r, const char *hint, char *out, size_t n_byt
     out[0] = 0;
     if (r->n == 1) snprintf(out, n_bytes, "; caused by kernel %s", r->names[0]);
     if (r->n <= 1) return;
-    at = (size_t)snprintf(out, n_bytes, "; caused by one of %s%" PRIu64 " kernels launched since the queue was last done, oldest "
-                          "first: %s", first ? "the last of " : "", r->n, first ? "..., " : "");
+    at = (size_t)snprintf(out, n_bytes,
+                          "; caused by one of %s%" PRIu64 " kernels launched since the queue was last done, oldest "
+                          "first: %s",
+                          first ? "the last of " : "", r->n, first ? "..., " : "");
     for (uint64_t i = first; i < r->n && at < n_bytes; i++)
         at += (size_t)snprintf(out + at, n_bytes - at, "%s%s", i > first ? ", " : "", r->names[i % OCH_RING_NAMES]);
     if (at < n_bytes) snprintf(out + at, n_bytes - at, " (%s)", hint);

@@ -28,8 +28,12 @@ static och_err kl_err;
 static inline void kl_device_load(kl_code *k, const och_kl_signature *s, const och_strbuf *text) {
     och_jit_artifact *a = NULL;
     och_strbuf log = {0};
-    const och_jit_request q = {.text = och_strbuf_str(text), .text_bytes = text->size, .target = on->arch, .wave_size = on->wave,
-                               .dialect = strncmp(on->arch, "sm_", 3) ? OCH_JIT_HIP : OCH_JIT_CUDA, .symbol = s->entry,
+    const och_jit_request q = {.text = och_strbuf_str(text),
+                               .text_bytes = text->size,
+                               .target = on->arch,
+                               .wave_size = on->wave,
+                               .dialect = strncmp(on->arch, "sm_", 3) ? OCH_JIT_HIP : OCH_JIT_CUDA,
+                               .symbol = s->entry,
                                .newest_code_object_version = kl_device->info.code_object_version};
     if (och_jit_get(kl_jit, &q, &a, &log, &kl_err) != OCH_OK) {
         fprintf(stderr, "%s%s\n%s\n", getenv("KL_TEXT") ? och_strbuf_str(text) : "", kl_err.message, och_strbuf_str(&log));
@@ -49,8 +53,11 @@ static inline void kl_device_take(actual *v, bool in) {
 }
 
 static inline void kl_device_launch(const kl_code *k, const och_kl_signature *s, const unsigned grid[3], const void *args) {
-    const och_launch l = {.grid = {grid[0], grid[1], grid[2]}, .group = {(uint32_t)s->threads, 1, 1}, .lds_bytes = s->lds_launch_bytes,
-                          .args = args, .args_bytes = s->args_bytes};
+    const och_launch l = {.grid = {grid[0], grid[1], grid[2]},
+                          .group = {(uint32_t)s->threads, 1, 1},
+                          .lds_bytes = s->lds_launch_bytes,
+                          .args = args,
+                          .args_bytes = s->args_bytes};
     KL_OK(kl_device->vtable->launch(kl_queue, k->function, &l, &kl_err));
     KL_OK(kl_device->vtable->synchronise(kl_queue, &kl_err));
 }

@@ -1,8 +1,9 @@
-/* A libcuda in host memory, built by the tests when they run (fake_cuda.h): what the CUDA backend calls does what CUDA's manual
- * says, one thing after another. A kernel is known by its name: put, twice, count and nothing are those of conform/support/ptx_text.h,
- * "fault" reads an illegal address, "hungry" uses 255 registers and 1 KiB of local memory. Macros choose what it claims:
- *   VERSION (13000)   DEVICES (1)   NAME   CAPABILITY (90)   MEMORY   INIT (result of cuInit)   NO_xxx: without this call
- *   END: what its finalizer does
+/* A libcuda in host memory, built by the tests when they run: what the CUDA backend calls does what CUDA's manual says, one
+ * thing after another. A kernel is known by its name: put, twice, count and nothing are those of conform/support/ptx_text.h,
+ * "fault" reads an illegal address, "hungry" uses 255 registers and 1 KiB of local memory; others do nothing.
+ * Macros choose what it claims:
+ *   VERSION (13000)   DEVICES (1)   NAME   CAPABILITY (90)   MEMORY (bytes)   INIT (what cuInit says)
+ *   NO_xxx: without this call   END: what its finalizer does
  * and fake_fail(call, result) makes the next call of that name fail. */
 #include <elf.h>
 #include <pthread.h>
@@ -134,8 +135,8 @@ static R forbidden(const char *call) {
     recording->broken = 1;
     return 900;
 }
-#define IN(call, check)                                                                                                            \
-    R r_ = check(#call);                                                                                                           \
+#define IN(call, check)                                                                                                \
+    R r_ = check(#call);                                                                                               \
     if (r_) return r_
 
 /* ---- the system ---- */
@@ -161,7 +162,9 @@ EXPORT R cuGetErrorName(R e, const char **out) {
         default: *out = NULL; return 1;
     }
 }
-EXPORT R cuGetErrorString(R e, const char **out) { return *out = e == 700 ? "an illegal memory access was encountered" : "text", e == 999; }
+EXPORT R cuGetErrorString(R e, const char **out) {
+    return *out = e == 700 ? "an illegal memory access was encountered" : "text", e == 999;
+}
 EXPORT R cuDeviceGetCount(int *n) { return *n = DEVICES, 0; }
 EXPORT R cuDeviceGet(int *d, int i) { return *d = i, i < 0 || i >= DEVICES ? 101 : 0; }
 EXPORT R cuDeviceGetName(char *out, int n, int d) {
@@ -171,9 +174,26 @@ EXPORT R cuDeviceGetName(char *out, int n, int d) {
 }
 EXPORT R cuDeviceTotalMem_v2(Z *n, int d) { return *n = MEMORY, d < 0 || d >= DEVICES; }
 EXPORT R cuDeviceGetAttribute(int *v, int which, int d) {
-    static const int values[][2] = {{1, 1024}, {2, 1024}, {3, 1024}, {4, 64}, {5, 2147483647}, {6, 65535}, {7, 65535}, {8, 49152},
-                                    {10, 32}, {12, 65536}, {16, 132}, {18, 0}, {36, 3201000}, {37, 6144}, {38, 62914560}, {41, 1},
-                                    {75, CAPABILITY / 10}, {76, CAPABILITY % 10}, {89, 1}, {97, 232448}};
+    static const int values[][2] = {{1, 1024},
+                                    {2, 1024},
+                                    {3, 1024},
+                                    {4, 64},
+                                    {5, 2147483647},
+                                    {6, 65535},
+                                    {7, 65535},
+                                    {8, 49152},
+                                    {10, 32},
+                                    {12, 65536},
+                                    {16, 132},
+                                    {18, 0},
+                                    {36, 3201000},
+                                    {37, 6144},
+                                    {38, 62914560},
+                                    {41, 1},
+                                    {75, CAPABILITY / 10},
+                                    {76, CAPABILITY % 10},
+                                    {89, 1},
+                                    {97, 232448}};
     for (Z i = 0; i < sizeof values / sizeof *values; i++)
         if (values[i][0] == which) return *v = values[i][1], d < 0 || d >= DEVICES;
     return 1;
@@ -401,7 +421,8 @@ static void entries(const unsigned char *elf, char *out, Z n) {
     const char *names = (const char *)elf + s[h.e_shstrndx].sh_offset;
     Z at = (Z)snprintf(out, n, ".version of a cubin\n");
     for (int i = 0; i < h.e_shnum && at < n; i++)
-        if (!strncmp(names + s[i].sh_name, ".text.", 6)) at += (Z)snprintf(out + at, n - at, ".entry %s(\n", names + s[i].sh_name + 6);
+        if (!strncmp(names + s[i].sh_name, ".text.", 6))
+            at += (Z)snprintf(out + at, n - at, ".entry %s(\n", names + s[i].sh_name + 6);
 }
 
 EXPORT R cuModuleLoadDataEx(module **out, const void *image, unsigned n, int *options, void **values) {
@@ -410,7 +431,8 @@ EXPORT R cuModuleLoadDataEx(module **out, const void *image, unsigned n, int *op
     const char *text = !memcmp(image, elf, 4) ? "" : image;
     if (text[0] && (strncmp(text, ".version", 8) || text[strlen(text) - 2] != '}')) {
         for (unsigned i = 0; i < n; i++)
-            if (options[i] == 5) snprintf(values[i], 128, "ptxas application ptx input, line 3; fatal   : nonsense\nsecond line");
+            if (options[i] == 5)
+                snprintf(values[i], 128, "ptxas application ptx input, line 3; fatal   : nonsense\nsecond line");
         return 218;
     }
     *out = calloc(1, sizeof **out);
@@ -446,8 +468,8 @@ EXPORT R cuFuncSetAttribute(function *f, int which, int v) {
     if (which != 8 || v > 232448) return 1;
     return f->dynamic = v, 0;
 }
-EXPORT R cuLaunchKernel(function *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
-                        stream *s, void **params, void **extra) {
+EXPORT R cuLaunchKernel(function *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                        unsigned shared, stream *s, void **params, void **extra) {
     IN(cuLaunchKernel, in_context);
     op o = {.kind = 'k', .function = f, .grid = gx * gy * gz, .group = bx * by * bz, .shared = shared};
     if (params || o.group > 1024 || (int)shared > f->dynamic) return 1;

@@ -122,7 +122,9 @@ TEST(nothing_anywhere) {
     CHECK(a->n >= 2);
 }
 TEST(a_broken_file_is_named) {
-    make_file("root/usr/lib64/libcuda.so.1", "This is no library, and is longer than the header of one, so that nobody takes it for a file cut short.", 0644);
+    make_file("root/usr/lib64/libcuda.so.1",
+              "This is no library, and is longer than the header of one, so that nobody takes it for a file cut short.",
+              0644);
     set_under("OCHRE_SYSTEM_ROOT", "root");
     FAILS(OCH_UNAVAILABLE, och_device_open("cuda", NULL, &d, &err));
     HAS(err.message, "usr/lib64/libcuda.so.1 cannot serve: cannot be opened: invalid ELF header");
@@ -401,7 +403,8 @@ TEST(code_that_is_refused) {
     static const char bad[] = "this is no PTX";
     FAILS(OCH_CORRUPT, d->vtable->module_load(d, bad, sizeof bad - 1, &m, &err));
     CHECK(!m);
-    HAS(err.message, "CUDA 13.0 refused PTX for sm_90: ptxas application ptx input, line 3; fatal   : nonsense: CUDA_ERROR_INVALID_PTX (218)");
+    HAS(err.message, "CUDA 13.0 refused PTX for sm_90: ptxas application ptx input, line 3; fatal   : nonsense: "
+                     "CUDA_ERROR_INVALID_PTX (218)");
     FAILS(OCH_CORRUPT, d->vtable->module_load(d, "a\0b", 3, &m, &err));
     unsigned char elf[64] = {0x7f, 'E', 'L', 'F', 2, 1, 1};
     elf[18] = 224; /* AMD */
@@ -479,8 +482,13 @@ TEST(what_cannot_be_recorded) {
             case 1: call = "allocation", st = och_buf_alloc(d, 100, OCH_MEM_PINNED, &c, &err); break;
             case 2: call = "queue create", st = d->vtable->queue_create(d, &q2, &err); break;
             case 3: call = "synchronise", st = d->vtable->synchronise(q, &err); break;
-            case 4: call = "copy to device of pageable memory", st = d->vtable->copy_to_device(q, b.addr, pageable, 400, &err); break;
-            case 5: call = "copy to host of pageable memory", st = d->vtable->copy_to_host(q, pageable, b.addr, 400, &err); break;
+            case 4:
+                call = "copy to device of pageable memory",
+                st = d->vtable->copy_to_device(q, b.addr, pageable, 400, &err);
+                break;
+            case 5:
+                call = "copy to host of pageable memory", st = d->vtable->copy_to_host(q, pageable, b.addr, 400, &err);
+                break;
             case 6: call = "peer copy", st = d->vtable->copy_peer(q, d, b.addr, other, far.addr, 400, &err); break;
             case 7: call = "event create", st = d->vtable->event_create(d, &e2, &err); break;
             case 8: call = "event record", st = d->vtable->event_record(q, e, &err); break;
@@ -650,7 +658,9 @@ static const char *program_of(const char *at, const char *word, int *out_status,
     if (f) fclose(f);
     return bytes;
 }
-static const char *program(const char *word, int *out_status, long *out_ms) { return program_of("ochre", word, out_status, out_ms); }
+static const char *program(const char *word, int *out_status, long *out_ms) {
+    return program_of("ochre", word, out_status, out_ms);
+}
 static void ends_well(void) {
     int status;
     long ms;

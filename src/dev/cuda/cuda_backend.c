@@ -11,8 +11,9 @@ static och_status no_device(const cuda_lib *lib, och_err *err) {
     och_cuda_explain_no_device(lib, &why);
     och_cuda_lib_text(lib, version, sizeof version);
     och_cuda_error_text(lib, lib->count_error, text, sizeof text);
-    och_status st = och_err_set_native(err, OCH_UNAVAILABLE, (int64_t)lib->count_error, "device cuda: %s (%.200s) shows no device: %s%s%.360s",
-                                       version, lib->path, text, why.size ? "; " : "", och_strbuf_str(&why));
+    och_status st = och_err_set_native(err, OCH_UNAVAILABLE, (int64_t)lib->count_error,
+                                       "device cuda: %s (%.200s) shows no device: %s%s%.360s", version, lib->path, text,
+                                       why.size ? "; " : "", och_strbuf_str(&why));
     och_strbuf_deinit(&why);
     return st;
 }
@@ -63,8 +64,9 @@ static och_status cuda_open_named(const char *which, const och_dev_options *opti
         else och_strbuf_printf(&have, "%s%s (%s)", i ? ", " : "", label, why.message);
     }
     och_cuda_hiding_variables(&hiding);
-    och_status st = och_err_set(err, OCH_NOTFOUND, "device cuda:%.80s: expected an index, a PCI address or a target name of one of %s%s%s",
-                                which, och_strbuf_str(&have), hiding.size ? "; some may be hidden by " : "", och_strbuf_str(&hiding));
+    och_status st = och_err_set(
+        err, OCH_NOTFOUND, "device cuda:%.80s: expected an index, a PCI address or a target name of one of %s%s%s",
+        which, och_strbuf_str(&have), hiding.size ? "; some may be hidden by " : "", och_strbuf_str(&hiding));
     och_strbuf_deinit(&hiding);
     och_strbuf_deinit(&have);
     return st;

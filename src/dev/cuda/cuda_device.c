@@ -22,7 +22,8 @@ static bool is_set(const bool *flag) { return __atomic_load_n(flag, __ATOMIC_ACQ
 och_status och_cuda_enter(const och_device *d, const char *op, och_err *err) {
     cuda_device *c = cuda_of(d);
     const cuda_api *a = &c->lib->api;
-    if (is_set(&c->lost)) return och_err_set(err, OCH_DEVICE, "device %s: %s: the device is lost: %s", d->info.label, op, c->lost_by);
+    if (is_set(&c->lost))
+        return och_err_set(err, OCH_DEVICE, "device %s: %s: the device is lost: %s", d->info.label, op, c->lost_by);
     if (!is_set(&c->ready)) {
         pthread_mutex_lock(&c->lock);
         CUresult e = c->context ? CUDA_SUCCESS : a->cuDevicePrimaryCtxRetain(&c->context, c->device);
@@ -58,7 +59,8 @@ static void note_loss(const och_device *d, CUresult e, const char *message) {
     pthread_mutex_lock(&c->lock);
     if (!c->lost) {
         size_t n = strlen(d->info.label) + strlen("device : ");
-        snprintf(c->lost_by, sizeof c->lost_by, "%.399s", strlen(message) > n ? message + n : message); /* the device is named already */
+        /* the device is named already where this is said again */
+        snprintf(c->lost_by, sizeof c->lost_by, "%.399s", strlen(message) > n ? message + n : message);
         __atomic_store_n(&c->lost, true, __ATOMIC_RELEASE);
     }
     pthread_mutex_unlock(&c->lock);
@@ -108,14 +110,16 @@ static uint64_t free_bytes(och_device *d) {
     uint64_t used = __atomic_load_n(&c->used_bytes, __ATOMIC_RELAXED), limit = d->info.memory_limit_bytes;
     size_t said = 0, total = 0;
     uint64_t left = limit > used ? limit - used : 0;
-    if (och_cuda_enter_quietly(d) && c->lib->api.cuMemGetInfo_v2(&said, &total) == CUDA_SUCCESS) left = OCH_MIN(left, (uint64_t)said);
+    if (och_cuda_enter_quietly(d) && c->lib->api.cuMemGetInfo_v2(&said, &total) == CUDA_SUCCESS)
+        left = OCH_MIN(left, (uint64_t)said);
     return left;
 }
 
 static och_status no_memory(och_device *d, uint64_t size_bytes, och_mem_kind kind, och_err *err) {
-    return och_err_set_native(err, OCH_NOMEM, CUDA_ERROR_OUT_OF_MEMORY, "device %s: %" PRIu64 " bytes of %s memory asked for, %" PRIu64
-                              " free of %" PRIu64, d->info.label, size_bytes, kind == OCH_MEM_PINNED ? "pinned" : "device",
-                              free_bytes(d), d->info.memory_limit_bytes);
+    return och_err_set_native(err, OCH_NOMEM, CUDA_ERROR_OUT_OF_MEMORY,
+                              "device %s: %" PRIu64 " bytes of %s memory asked for, %" PRIu64 " free of %" PRIu64,
+                              d->info.label, size_bytes, kind == OCH_MEM_PINNED ? "pinned" : "device", free_bytes(d),
+                              d->info.memory_limit_bytes);
 }
 
 static och_status cuda_alloc(och_device *d, uint64_t size_bytes, och_mem_kind kind, och_buf *out_buf, och_err *err) {
@@ -137,7 +141,8 @@ static och_status cuda_alloc(och_device *d, uint64_t size_bytes, och_mem_kind ki
         och_status st = OCH_OK;
         e = a->cuMemHostGetDevicePointer_v2(&at, host, 0);
         if (e != CUDA_SUCCESS) st = och_cuda_fail(d, e, err, "cuMemHostGetDevicePointer");
-        else if (!och_pinned_add(&hosts, host, size_bytes)) st = och_err_nomem(err, sizeof(och_pinned_span), "the list of pinned memory");
+        else if (!och_pinned_add(&hosts, host, size_bytes))
+            st = och_err_nomem(err, sizeof(och_pinned_span), "the list of pinned memory");
         if (st != OCH_OK) {
             (void)a->cuMemFreeHost(host);
             return st;
@@ -192,8 +197,10 @@ och_status och_cuda_target(int major, int minor, char *out, size_t n_bytes, och_
     for (size_t i = 0; i < och_target_count(); i++)
         if (och_target_at(i)->vendor == OCH_VENDOR_NVIDIA)
             och_strbuf_printf(&known, "%s%s", known.size ? ", " : "", och_target_at(i)->name);
-    och_status st = och_err_set(err, OCH_NOTFOUND, "compute capability %d.%d: no target of it, and none of the same major number "
-                                "below it; known targets: %s", major, minor, och_strbuf_str(&known));
+    och_status st = och_err_set(err, OCH_NOTFOUND,
+                                "compute capability %d.%d: no target of it, and none of the same major number "
+                                "below it; known targets: %s",
+                                major, minor, och_strbuf_str(&known));
     och_strbuf_deinit(&known);
     return st;
 }
@@ -218,8 +225,8 @@ static double bandwidth(const cuda_lib *lib, CUdevice device, const char *name) 
            attribute(lib, device, CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH) / 8;
 }
 
-och_status och_cuda_describe(const cuda_lib *lib, int ordinal, const char *label, och_dev_info *out_info, cuda_device *out_device,
-                             och_err *err) {
+och_status och_cuda_describe(const cuda_lib *lib, int ordinal, const char *label, och_dev_info *out_info,
+                             cuda_device *out_device, och_err *err) {
     och_dev_info *i = out_info;
     const cuda_api *a = &lib->api;
     CUdevice device = 0;

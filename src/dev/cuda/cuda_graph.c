@@ -79,8 +79,8 @@ och_status och_cuda_graph_replay(och_queue *queue, och_graph *g, och_err *err) {
     OCH_TRY(och_capture_refuse(&q->capture, queue->device, "graph replay", err));
     if (!g) return och_err_set(err, OCH_INVALID, "device %s: graph replay: no graph", queue->device->info.label);
     if (g->device != queue->device)
-        return och_err_set(err, OCH_INVALID, "device %s: graph replay: the graph belongs to device %s", queue->device->info.label,
-                           g->device->info.label);
+        return och_err_set(err, OCH_INVALID, "device %s: graph replay: the graph belongs to device %s",
+                           queue->device->info.label, g->device->info.label);
     OCH_TRY(och_cuda_enter(queue->device, "graph replay", err));
     CUresult e = CUDA_SUCCESS;
     if (g->last && g->last != q) e = a->cuStreamWaitEvent(q->stream, g->done, 0);

@@ -75,7 +75,8 @@ static bool open_file(och_attempt *t) {
         const char *e = dlerror();
         size_t n = strlen(t->path);
         if (e && !strncmp(e, t->path, n) && !strncmp(e + n, ": ", 2)) e += n + 2; /* it is named already */
-        return fail(t, strchr(t->path, '/') ? OCH_FIND_BROKEN : OCH_FIND_ABSENT, "cannot be opened: %s%s", e ? e : "no reason given", "");
+        return fail(t, strchr(t->path, '/') ? OCH_FIND_BROKEN : OCH_FIND_ABSENT, "cannot be opened: %s%s",
+                    e ? e : "no reason given", "");
     }
     any_opened = true;
     snprintf(lib->path, sizeof lib->path, "%s", t->path);
@@ -100,7 +101,8 @@ static bool open_file(och_attempt *t) {
     else lib->version = 0;
     t->version = lib->version;
     if (missing) return fail(t, OCH_FIND_TOO_OLD, "CUDA %s lacks %s", version, missing);
-    if (lib->version && lib->version < CUDA_OLDEST) return fail(t, OCH_FIND_TOO_OLD, "CUDA %s is older than 11.0%s", version, "");
+    if (lib->version && lib->version < CUDA_OLDEST)
+        return fail(t, OCH_FIND_TOO_OLD, "CUDA %s is older than 11.0%s", version, "");
     t->find = OCH_FIND_OPENED;
     return true;
 }
@@ -116,8 +118,9 @@ static och_status nothing_serves(och_err *err) {
     const och_attempt *broken = NULL;
     for (size_t i = 0; i < attempts.n && !broken; i++)
         if (attempts.at[i].find != OCH_FIND_ABSENT) broken = &attempts.at[i];
-    static const char install[] = "install NVIDIA's driver for CUDA 11 or newer (in a container: docker run --gpus all), or name a "
-                                  "libcuda.so.1 in OCHRE_CUDA_LIBRARY";
+    static const char install[] =
+        "install NVIDIA's driver for CUDA 11 or newer (in a container: docker run --gpus all), or name a "
+        "libcuda.so.1 in OCHRE_CUDA_LIBRARY";
     if (broken) return och_err_set(err, OCH_UNAVAILABLE, "%s cannot serve: %s; %s", broken->path, broken->why, install);
     och_strbuf places = {0};
     size_t told = 0;

@@ -31,7 +31,8 @@ static const char *cubin_fault(const uint8_t *bytes, size_t n_bytes, och_status 
     for (unsigned i = 0; i < h.e_shnum; i++) {
         Elf64_Shdr s;
         memcpy(&s, bytes + h.e_shoff + i * sizeof s, sizeof s);
-        if (s.sh_type != SHT_NOBITS && (!och_u64_add(s.sh_offset, s.sh_size, &end) || end > n_bytes)) return "is cut short: a section ends behind it";
+        if (s.sh_type != SHT_NOBITS && (!och_u64_add(s.sh_offset, s.sh_size, &end) || end > n_bytes))
+            return "is cut short: a section ends behind it";
     }
     return NULL;
 }
@@ -50,7 +51,8 @@ static och_status refused(och_module *m, CUresult e, const char *log, och_err *e
     first_line(log, line, sizeof line);
     if (e == CUDA_ERROR_UNSUPPORTED_PTX_VERSION || e == CUDA_ERROR_NO_BINARY_FOR_GPU || e == CUDA_ERROR_INVALID_IMAGE)
         hint = "; the compiler may be newer than the driver";
-    if (e == CUDA_ERROR_JIT_COMPILER_NOT_FOUND) hint = "; libnvidia-ptxjitcompiler.so.1 of the driver is missing, NVRTC makes code that needs none";
+    if (e == CUDA_ERROR_JIT_COMPILER_NOT_FOUND)
+        hint = "; libnvidia-ptxjitcompiler.so.1 of the driver is missing, NVRTC makes code that needs none";
     och_status st = och_cuda_fail(d, e, err, "module load: %s refused %s for %s%s%s", text, m->what, d->info.arch, line, hint);
     if (e == CUDA_ERROR_INVALID_PTX || e == CUDA_ERROR_INVALID_IMAGE) st = OCH_CORRUPT;
     if (e == CUDA_ERROR_UNSUPPORTED_PTX_VERSION || e == CUDA_ERROR_NO_BINARY_FOR_GPU) st = OCH_UNSUPPORTED;
@@ -71,8 +73,8 @@ och_status och_cuda_module_load(och_device *d, const void *image, size_t n_bytes
                         : memchr(image, 0, n_bytes - 1) ? "has bytes that no text has"
                                                         : NULL;
     if (fault)
-        return och_err_set(err, st, "device %s: module load: the code, %zu bytes, %s: expected a cubin or PTX for %s", d->info.label,
-                           n_bytes, fault, d->info.arch);
+        return och_err_set(err, st, "device %s: module load: the code, %zu bytes, %s: expected a cubin or PTX for %s",
+                           d->info.label, n_bytes, fault, d->info.arch);
     st = OCH_OK;
     OCH_TRY(och_cuda_enter(d, "module load", err));
     och_module *m = och_calloc(1, sizeof *m);
@@ -161,25 +163,34 @@ static och_status check_launch(const och_queue *q, const cuda_function *f, const
     uint64_t group = 1;
     for (int k = 0; k < 3; k++) {
         if (!l->grid[k] || !l->group[k])
-            return och_err_set(err, OCH_INVALID, "device %s: launch of kernel %s: grid %u x %u x %u of groups of %u x %u x %u: no "
-                               "dimension may be 0", i->label, f->base.name, l->grid[0], l->grid[1], l->grid[2], l->group[0],
-                               l->group[1], l->group[2]);
+            return och_err_set(err, OCH_INVALID,
+                               "device %s: launch of kernel %s: grid %u x %u x %u of groups of %u x %u x %u: no "
+                               "dimension may be 0",
+                               i->label, f->base.name, l->grid[0], l->grid[1], l->grid[2], l->group[0], l->group[1],
+                               l->group[2]);
         if ((c->max_grid[k] && l->grid[k] > c->max_grid[k]) || (c->max_group[k] && l->group[k] > c->max_group[k]))
-            return och_err_set(err, OCH_RANGE, "device %s: launch of kernel %s: dimension %d has %u groups of %u work-items: at most %u "
-                               "groups of %u", i->label, f->base.name, k, l->grid[k], l->group[k], c->max_grid[k], c->max_group[k]);
+            return och_err_set(
+                err, OCH_RANGE,
+                "device %s: launch of kernel %s: dimension %d has %u groups of %u work-items: at most %u "
+                "groups of %u",
+                i->label, f->base.name, k, l->grid[k], l->group[k], c->max_grid[k], c->max_group[k]);
         group *= OCH_MIN(l->group[k], 65536u); /* three of them fit */
     }
     uint32_t most = f->max_group ? OCH_MIN((uint32_t)f->max_group, i->max_group ? i->max_group : UINT32_MAX) : i->max_group;
     if (most && group > most)
-        return och_err_set(err, OCH_RANGE, "device %s: launch of kernel %s: a group of %" PRIu64 " work-items, at most %u (%d registers a "
-                           "work-item, %d a group)", i->label, f->base.name, group, most, f->registers, c->max_registers);
+        return och_err_set(err, OCH_RANGE,
+                           "device %s: launch of kernel %s: a group of %" PRIu64
+                           " work-items, at most %u (%d registers a "
+                           "work-item, %d a group)",
+                           i->label, f->base.name, group, most, f->registers, c->max_registers);
     uint64_t shared = (uint64_t)l->lds_bytes + (uint64_t)f->static_bytes;
     if (i->lds_bytes && shared > i->lds_bytes)
-        return och_err_set(err, OCH_RANGE, "device %s: launch of kernel %s: %u bytes of shared memory beside %d of its own, at most %u",
+        return och_err_set(err, OCH_RANGE,
+                           "device %s: launch of kernel %s: %u bytes of shared memory beside %d of its own, at most %u",
                            i->label, f->base.name, l->lds_bytes, f->static_bytes, i->lds_bytes);
     if (l->args_bytes && !l->args)
-        return och_err_set(err, OCH_INVALID, "device %s: launch of kernel %s: %zu bytes of arguments at NULL", i->label, f->base.name,
-                           l->args_bytes);
+        return och_err_set(err, OCH_INVALID, "device %s: launch of kernel %s: %zu bytes of arguments at NULL", i->label,
+                           f->base.name, l->args_bytes);
     return OCH_OK;
 }
 
@@ -187,9 +198,11 @@ static och_status check_launch(const och_queue *q, const cuda_function *f, const
 static och_status allow_shared(och_queue *queue, cuda_function *f, uint32_t n_bytes, och_err *err) {
     if (n_bytes <= __atomic_load_n(&f->dynamic_bytes, __ATOMIC_RELAXED)) return OCH_OK;
     uint32_t most = queue->device->info.lds_bytes - (uint32_t)f->static_bytes; /* check_launch saw that it is that much */
-    CUresult e = cuda_api_of(queue->device)->cuFuncSetAttribute(f->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)most);
+    CUresult e = cuda_api_of(queue->device)
+                     ->cuFuncSetAttribute(f->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)most);
     if (e != CUDA_SUCCESS)
-        return och_cuda_fail_on(cuda_queue_of(queue), e, err, "launch of kernel %s: asking for %u bytes of shared memory", f->base.name, most);
+        return och_cuda_fail_on(cuda_queue_of(queue), e, err,
+                                "launch of kernel %s: asking for %u bytes of shared memory", f->base.name, most);
     __atomic_store_n(&f->dynamic_bytes, most, __ATOMIC_RELAXED);
     return OCH_OK;
 }
@@ -199,8 +212,8 @@ static och_status launch(och_queue *queue, och_function *function, const och_lau
     cuda_function *f = (cuda_function *)function;
     const cuda_api *a = cuda_api_of(queue->device);
     if (f->device->device != cuda_of(queue->device)->device)
-        return och_err_set(err, OCH_INVALID, "device %s: launch of kernel %s: it was loaded on device %s", queue->device->info.label,
-                           f->base.name, f->device->base.info.label);
+        return och_err_set(err, OCH_INVALID, "device %s: launch of kernel %s: it was loaded on device %s",
+                           queue->device->info.label, f->base.name, f->device->base.info.label);
     OCH_TRY(check_launch(queue, f, l, err));
     OCH_TRY(och_cuda_enter(queue->device, "launch", err));
     OCH_TRY(allow_shared(queue, f, l->lds_bytes, err));
@@ -210,10 +223,12 @@ static och_status launch(och_queue *queue, och_function *function, const och_lau
     CUresult e = a->cuLaunchKernel(f->function, l->grid[0], l->grid[1], l->grid[2], l->group[0], l->group[1], l->group[2],
                                    l->lds_bytes, q->stream, NULL, n_bytes ? extra : NULL);
     if (e != CUDA_SUCCESS)
-        return och_cuda_fail_on(q, e, err, "launch of kernel %s, grid %u x %u x %u of groups of %u x %u x %u, %u bytes of shared memory "
-                                "beside %d of its own, %d registers and %d bytes of local memory a work-item", f->base.name, l->grid[0],
-                                l->grid[1], l->grid[2], l->group[0], l->group[1], l->group[2], l->lds_bytes, f->static_bytes, f->registers,
-                                f->local_bytes);
+        return och_cuda_fail_on(
+            q, e, err,
+            "launch of kernel %s, grid %u x %u x %u of groups of %u x %u x %u, %u bytes of shared memory "
+            "beside %d of its own, %d registers and %d bytes of local memory a work-item",
+            f->base.name, l->grid[0], l->grid[1], l->grid[2], l->group[0], l->group[1], l->group[2], l->lds_bytes,
+            f->static_bytes, f->registers, f->local_bytes);
     bool records = och_capture_records(&q->capture);
     pthread_mutex_lock(&q->lock);
     och_ring_add(records ? &q->captured : &q->ring, f->base.name);

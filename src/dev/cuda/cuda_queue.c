@@ -88,11 +88,12 @@ och_status och_cuda_synchronise(och_queue *queue, och_err *err) {
 
 /* ---- copies ---- */
 
-static och_status check_addr(const och_queue *q, const char *op, const char *side, och_dev_addr a, uint64_t n_bytes, och_err *err) {
+static och_status check_addr(const och_queue *q, const char *op, const char *side, och_dev_addr a, uint64_t n_bytes,
+                             och_err *err) {
     uint64_t end;
     if (a.value && och_u64_add(a.value, n_bytes, &end)) return OCH_OK;
-    return och_err_set(err, OCH_DEVICE, "device %s: %s of %" PRIu64 " bytes: the %s address is 0x%" PRIx64, q->device->info.label, op,
-                       n_bytes, side, a.value);
+    return och_err_set(err, OCH_DEVICE, "device %s: %s of %" PRIu64 " bytes: the %s address is 0x%" PRIx64,
+                       q->device->info.label, op, n_bytes, side, a.value);
 }
 
 static och_status check_host(cuda_queue *q, const char *op, const void *host, uint64_t n_bytes, och_err *err) {
@@ -150,7 +151,8 @@ static och_status copy(och_queue *queue, och_dev_addr dst, och_dev_addr src, uin
     /* either side may be pinned memory of the host: an address says whose it is */
     CUresult e = cuda_api_of(queue->device)->cuMemcpyAsync(dst.value, src.value, (size_t)n_bytes, q->stream);
     if (e == CUDA_SUCCESS) return OCH_OK;
-    return och_cuda_fail_on(q, e, err, "copy of %" PRIu64 " bytes from 0x%" PRIx64 " to 0x%" PRIx64, n_bytes, src.value, dst.value);
+    return och_cuda_fail_on(q, e, err, "copy of %" PRIu64 " bytes from 0x%" PRIx64 " to 0x%" PRIx64, n_bytes, src.value,
+                            dst.value);
 }
 
 och_status och_cuda_copy(och_queue *queue, och_dev_addr dst, och_dev_addr src, uint64_t n_bytes, och_err *err) {
@@ -165,7 +167,9 @@ static void reach(cuda_device *from, const cuda_device *to) {
     const cuda_api *a = &from->lib->api;
     uint64_t bit = (uint64_t)1 << (to->base.info.index & 63);
     int can = 0;
-    if (!a->cuDeviceCanAccessPeer || !a->cuCtxEnablePeerAccess || __atomic_fetch_or(&from->peers, bit, __ATOMIC_RELAXED) & bit) return;
+    if (!a->cuDeviceCanAccessPeer || !a->cuCtxEnablePeerAccess ||
+        __atomic_fetch_or(&from->peers, bit, __ATOMIC_RELAXED) & bit)
+        return;
     if (och_cuda_enter_quietly(&from->base) && a->cuDeviceCanAccessPeer(&can, from->device, to->device) == CUDA_SUCCESS && can)
         (void)a->cuCtxEnablePeerAccess(to->context, 0); /* it may be so already */
 }
@@ -186,8 +190,8 @@ och_status och_cuda_copy_peer(och_queue *queue, och_device *dst_dev, och_dev_add
     reach(cuda_of(dst_dev), cuda_of(src_dev));
     reach(cuda_of(src_dev), cuda_of(dst_dev));
     OCH_TRY(och_cuda_enter(queue->device, "peer copy", err));
-    CUresult e = a->cuMemcpyPeerAsync(dst.value, cuda_of(dst_dev)->context, src.value, cuda_of(src_dev)->context, (size_t)n_bytes,
-                                      q->stream);
+    CUresult e = a->cuMemcpyPeerAsync(dst.value, cuda_of(dst_dev)->context, src.value, cuda_of(src_dev)->context,
+                                      (size_t)n_bytes, q->stream);
     if (e == CUDA_SUCCESS) return OCH_OK;
     return och_cuda_fail_on(q, e, err, "peer copy of %" PRIu64 " bytes from %s to %s", n_bytes, src_dev->info.label,
                             dst_dev->info.label);

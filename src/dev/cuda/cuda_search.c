@@ -19,7 +19,8 @@ static const och_library_names library = {names, sizeof names / sizeof *names, "
 
 void och_cuda_search(och_attempts *out) {
     /* Debian, others; containers, WSL, NixOS */
-    static const char *const folders[] = {DEBIAN, "/usr/lib64", "/usr/local/nvidia/lib64", "/usr/lib/wsl/lib", "/run/opengl-driver/lib"};
+    static const char *const folders[] = {DEBIAN, "/usr/lib64", "/usr/local/nvidia/lib64", "/usr/lib/wsl/lib",
+                                          "/run/opengl-driver/lib"};
     const char *v = och_env_get(OCH_ENV_OCHRE_CUDA_LIBRARY);
     char path[512];
     struct stat sb;
@@ -50,14 +51,18 @@ void och_cuda_hiding_variables(och_strbuf *out) {
 /* What an error says of itself is the same for all causes; what it means here. */
 static const char *meaning(CUresult e) {
     switch (e) {
-        case CUDA_ERROR_STUB_LIBRARY: return "it is a stub to link programs with: name the driver's own library in OCHRE_CUDA_LIBRARY, or "
-                                             "take the folder of stubs out of LD_LIBRARY_PATH";
-        case CUDA_ERROR_SYSTEM_DRIVER_MISMATCH:
-        case CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE:
-            return "the library is of another release than the driver that runs: restart the machine after an update, or take CUDA's "
-                   "folder compat out of LD_LIBRARY_PATH";
-        case CUDA_ERROR_SYSTEM_NOT_READY: return "the driver waits for a service that joins several GPUs (nvidia-fabricmanager)";
-        default: return NULL;
+    case CUDA_ERROR_STUB_LIBRARY:
+        return "it is a stub to link programs with: name the driver's own library in OCHRE_CUDA_LIBRARY, or "
+               "take the folder of stubs out of LD_LIBRARY_PATH";
+    case CUDA_ERROR_SYSTEM_DRIVER_MISMATCH:
+    case CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE:
+        return "the library is of another release than the driver that runs: restart the machine after an update, or "
+               "take CUDA's "
+               "folder compat out of LD_LIBRARY_PATH";
+    case CUDA_ERROR_SYSTEM_NOT_READY:
+        return "the driver waits for a service that joins several GPUs (nvidia-fabricmanager)";
+    default:
+        return NULL;
     }
 }
 
@@ -80,8 +85,11 @@ void och_cuda_explain_no_device(const cuda_lib *lib, och_strbuf *out) {
     if (stat(path, &sb) == 0) return; /* WSL has none of the others */
     och_system_path("/dev/nvidiactl", path, sizeof path);
     if (stat(path, &sb) != 0) {
-        och_strbuf_printf(out, "there is no %s: no NVIDIA GPU with a loaded driver, or a container that was not given it (docker run "
-                          "--gpus all)", path);
+        och_strbuf_printf(
+            out,
+            "there is no %s: no NVIDIA GPU with a loaded driver, or a container that was not given it (docker run "
+            "--gpus all)",
+            path);
         return;
     }
     if (!och_node_usable(path)) {
