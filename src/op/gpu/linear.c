@@ -1,9 +1,8 @@
 /* Products with weights (kernels/linear.ok).
  *
  * Up to eight rows are matrix-vector products: activations become the format that the weight's pairs with (once a call), and
- * each wave takes rows of the weight. More rows are tiled products on f16 activations with a scale a row; weights of float32
- * stay with the first, whose arithmetic is theirs. `batch_invariant` pins the first too, eight rows at a time, since there a
- * row's sums never depend on its neighbours. */
+ * each wave takes rows of the weight. More rows are tiled products: on f16 activations with a scale a row, or, with weights of
+ * float32, in float32, which matrix instructions would not keep. `batch_invariant` pins the first, eight rows at a time. */
 #include "op/gpu/gpu.h"
 
 #include "base/size.h"
@@ -17,7 +16,8 @@ static bool quantised(const och_tensor *w) { return och_format_get(w->dtype)->ac
 /* Rows that a kernel is made for: each size more is a kernel more to compile. */
 static const int buckets[] = {1, 4, MAX_B};
 static int bucket(int64_t n) { return n <= 1 ? 1 : n <= 4 ? 4 : MAX_B; }
-static bool tiles_fit(const och_tensor *w) { return w->dtype != OCH_DTYPE_F32; }
+/* Tiles of halves, by matrix instructions; else of float32. */
+static bool halves(const och_tensor *w) { return w->dtype != OCH_DTYPE_F32; }
 static int act_waves(int64_t k) { return k <= 1024 ? 1 : 4; }
 static const char *yes(bool b) { return b ? "true" : "false"; }
 
@@ -46,6 +46,7 @@ static och_status vec_kernel(const och_device *d, const och_tensor *w, int b, oc
 }
 
 static och_status mat_kernel(const och_device *d, const och_tensor *w, const och_gpu_kernel **out_k, och_err *err) {
+    if (!halves(w)) return och_gpu_kernel_get(d, "matmul_f32", out_k, err, "BM=64");
     return och_gpu_kernel_get(d, "matmul", out_k, err, "F=%s", och_format_get(w->dtype)->name);
 }
 
@@ -60,7 +61,7 @@ static och_status glu_kernel(const och_device *d, const och_op_call *c, const oc
 
 och_status och_gpu_linear_supports(const och_device *d, const och_op_call *c, och_err *err) {
     const och_attr_linear *a = &c->attr.linear;
-    bool fused = a->glu != OCH_ACT_NONE && c->in[OCH_LINEAR_W0].dtype == c->in[OCH_LINEAR_W0 + 1].dtype, tiled = false;
+    bool fused = a->glu != OCH_ACT_NONE && c->in[OCH_LINEAR_W0].dtype == c->in[OCH_LINEAR_W0 + 1].dtype, any_halves = false;
     for (int i = 0; i < a->n_weights; i++) {
         const och_tensor *w = &c->in[OCH_LINEAR_W0 + i];
         if (w->layout != OCH_LAYOUT_PLANES)
@@ -69,17 +70,15 @@ och_status och_gpu_linear_supports(const och_device *d, const och_op_call *c, oc
         if (!(fused && i))
             for (size_t b = 0; b < OCH_COUNT(buckets); b++)
                 OCH_TRY(vec_kernel(d, w, buckets[b], fused ? a->glu : OCH_ACT_NONE, NULL, err));
-        if (tiles_fit(w)) {
-            tiled = true;
-            OCH_TRY(mat_kernel(d, w, NULL, err));
-        }
+        any_halves |= halves(w);
+        OCH_TRY(mat_kernel(d, w, NULL, err));
         if (quantised(w)) OCH_TRY(q8_kernel(d, c, 4, NULL, err));
         else if (och_tensor_present(&c->in[OCH_LINEAR_NORM]))
             OCH_TRY(och_gpu_norm_kernel(d, w->cols, a->norm.add_one, w->cols % 4 ? 1 : 4, NULL, err));
         else if (w->cols % 8) OCH_TRY(cast_kernel(d, NULL, err));
     }
-    if (tiled) OCH_TRY(f16_kernel(d, c, NULL, err));
-    return a->glu != OCH_ACT_NONE && (tiled || !fused) ? glu_kernel(d, c, NULL, err) : OCH_OK;
+    if (any_halves) OCH_TRY(f16_kernel(d, c, NULL, err));
+    return a->glu != OCH_ACT_NONE ? glu_kernel(d, c, NULL, err) : OCH_OK;
 }
 
 och_layout och_gpu_weight_layout(const och_device *d, och_dtype t, int64_t rows, int64_t cols, uint64_t *out_bytes) {
@@ -108,7 +107,7 @@ uint64_t och_gpu_linear_scratch(const och_device *d, const och_op_call *c) {
         const och_tensor *w = &c->in[OCH_LINEAR_W0 + i];
         if (quantised(w)) q8 = q8_bytes(k);
         else f32 = f32_bytes(k);
-        if (tiles_fit(w) && n > MAX_B) f16 = f16_bytes(k) + 4;
+        if (halves(w) && n > MAX_B) f16 = f16_bytes(k) + 4;
     }
     uint64_t row = q8 + f32 + f16;
     /* With a gate: both products as they are, before the activation. */
@@ -128,7 +127,7 @@ typedef struct job {
     och_gpu_scratch scratch;
     acts acts;
     och_tensor x;
-    bool many; /* tiles where they fit */
+    bool many; /* tiles */
 } job;
 
 static och_kl_actual norm_arg(const job *j) { return och_gpu_vector("norm", &j->c->in[OCH_LINEAR_NORM]); }
@@ -208,8 +207,15 @@ static och_status acts_for(job *j, const och_tensor *w, och_tensor *out, och_err
 static och_status tiled(job *j, int i, const och_tensor *residual, const och_tensor *y, och_err *err) {
     const och_tensor *w = &j->c->in[OCH_LINEAR_W0 + i];
     const och_gpu_kernel *kernel;
-    if (!j->acts.f16.value) OCH_TRY(make_f16(j, err));
     OCH_TRY(mat_kernel(j->ctx->queue->device, w, &kernel, err));
+    if (!halves(w)) {
+        och_tensor x;
+        OCH_TRY(acts_for(j, w, &x, err));
+        och_kl_actual args[] = {och_gpu_tensor("a", &x), och_gpu_weight("w", w), och_gpu_vector("bias", &j->c->in[OCH_LINEAR_B0 + i]),
+                                och_gpu_tensor("residual", residual), och_gpu_tensor("y", y)};
+        return och_gpu_launch(j->ctx, kernel, args, OCH_COUNT(args), err);
+    }
+    if (!j->acts.f16.value) OCH_TRY(make_f16(j, err));
     och_kl_actual args[] = {och_gpu_matrix("a", j->acts.f16, j->x.rows, och_gpu_unit_cols(w), f16_bytes(j->x.cols)),
                             och_gpu_matrix("scale", j->acts.scale, j->x.rows, 1, 4),
                             och_gpu_weight("w", w),
@@ -221,7 +227,7 @@ static och_status tiled(job *j, int i, const och_tensor *residual, const och_ten
 
 static och_status product(job *j, int i, const och_tensor *residual, const och_tensor *y, och_err *err) {
     const och_tensor *w = &j->c->in[OCH_LINEAR_W0 + i];
-    if (j->many && tiles_fit(w)) return tiled(j, i, residual, y, err);
+    if (j->many) return tiled(j, i, residual, y, err);
     och_tensor x;
     OCH_TRY(acts_for(j, w, &x, err));
     for (int64_t at = 0; at < x.rows; at += MAX_B) {
@@ -261,7 +267,7 @@ static och_status gated_vec(job *j, const och_tensor *y, och_err *err) {
 static och_status gated(job *j, const och_tensor *y, och_err *err) {
     const och_tensor *w0 = &j->c->in[OCH_LINEAR_W0], *w1 = &j->c->in[OCH_LINEAR_W0 + 1];
     const och_gpu_kernel *kernel;
-    if (w0->dtype == w1->dtype && !(j->many && tiles_fit(w0))) return gated_vec(j, y, err);
+    if (w0->dtype == w1->dtype && !j->many) return gated_vec(j, y, err);
     och_tensor part[2];
     for (int i = 0; i < 2; i++) {
         part[i] = (och_tensor){

@@ -50,6 +50,7 @@ static const group groups[] = {
     {"odd linear", odd_linear, NULL, FOR_ALL},
     {"odd glu", odd_glu, NULL, FOR_ALL},
     {"odd attention", odd_attention, NULL, FOR_ALL},
+    {"attention ends", attention_ends, NULL, FOR_ALL},
     {"attention scratch", attention_scratch, NULL, FOR_BOARDS},
     {"device far", device_far, NULL, FOR_BOARDS},
 };

@@ -273,6 +273,7 @@ static void linear_large(rig *r) {
         {OCH_DTYPE_F16, 8192, 33, 8},    {OCH_DTYPE_BF16, 40, 65537, 1},  {OCH_DTYPE_Q4_1, 8192, 40, 5},
         {OCH_DTYPE_Q5_K, 8192, 17, 33},  {OCH_DTYPE_F32, 14336, 33, 4},   {OCH_DTYPE_MXFP4, 2880, 33, 65},
         {OCH_DTYPE_Q3_K, 2304, 80, 17},  {OCH_DTYPE_Q4_0, 96, 160, 257},  {OCH_DTYPE_Q8_0, 16384, 17, 18},
+        {OCH_DTYPE_F32, 2056, 131, 70},  {OCH_DTYPE_F32, 8, 65, 65},
     };
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
         linear_case s = {.dtype = shapes[i].t, .dtype2 = OCH_DTYPE_NONE, .k = shapes[i].k, .n = shapes[i].n, .m = {shapes[i].m},

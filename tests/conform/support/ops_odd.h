@@ -131,6 +131,65 @@ static void odd_attention(rig *r) {
     r->odd_alike = false;
 }
 
+/* What tiles of halves must not lose, in steps that are large enough for them: a query's element far below its others beside an
+ * infinite key, weights of the softmax that are small but many, and keys beyond what a half holds. */
+static void attention_ends(rig *r) {
+    enum { HD = 64, BT = 32, TOKENS = 20, LENGTH = 620 };
+    for (size_t t = 0; t < N_CACHES; t++)
+        for (int kind = 0; kind < 3; kind++) {
+            attention_case s = {.cache = caches[t], .n_heads = 2, .n_kv_heads = 1, .head_dim = HD, .block_tokens = BT,
+                                .scale = 0.125f, .n_seqs = 1, .length = {LENGTH}, .tokens = {TOKENS}};
+            rng g = {64000 + t};
+            attention_state st;
+            och_op_call c;
+            char name[300];
+            static const char *const kinds[] = {"tiny beside infinite", "many small weights", "beyond halves"};
+            attention_name(&s, name, 240);
+            snprintf(name + strlen(name), 40, ", %s", kinds[kind]);
+            attention_make(r, &g, &s, &st, &c);
+            const och_attr_kv *kv = &c.attr.attention.kv;
+            const int32_t *table = rig_int(&c.in[OCH_ATTENTION_TABLES], 0);
+            r->odd_alike = true;
+            if (kind == 0) {
+                /* Scores of -infinity: what is left is what the others make. Nothing but a number is right. */
+                if (caches[t] == OCH_DTYPE_F8_E4M3) { /* which holds no infinity */
+                    attention_free(&st);
+                    rig_reset(r);
+                    continue;
+                }
+                for (int i = 0; i < TOKENS; i++)
+                    for (int h = 0; h < 2; h++) rig_row(&c.in[OCH_ATTENTION_Q], i)[h * HD + 5] = ldexpf(1.0f, -12 - 3 * i);
+                cache_set(&c.in[OCH_ATTENTION_K], k_index(kv, table[1], 0, 3, 5), -INFINITY);
+            } else if (kind == 1) {
+                /* Position 7 has a score of 10, all others 0, whose weights are e^-10 of it and together 2.8 of a hundred. */
+                for (int p = 0; p < LENGTH; p++)
+                    for (int e = 0; e < HD; e++) {
+                        cache_set(&c.in[OCH_ATTENTION_K], k_index(kv, table[p / BT], 0, p % BT, e), p == 7 && e == 0 ? 80.0f : 0.0f);
+                        cache_set(&c.in[OCH_ATTENTION_V], v_index(kv, table[p / BT], 0, p % BT, e), p == 7 ? 0.0f : 1.0f);
+                    }
+                for (int i = 0; i < TOKENS; i++)
+                    for (int h = 0; h < 2; h++) rig_row(&c.in[OCH_ATTENTION_Q], i)[h * HD] = 1.0f;
+            } else {
+                /* Scores of some 1e4 times an element; halves end at 65504, E4M3 at 448. */
+                float most = caches[t] == OCH_DTYPE_F16 ? 65504.0f : caches[t] == OCH_DTYPE_F8_E4M3 ? 448.0f : 1e6f;
+                for (int i = 0; i < TOKENS; i++)
+                    for (int h = 0; h < 2; h++) rig_row(&c.in[OCH_ATTENTION_Q], i)[h * HD + 9] = -1e-5f * (float)(1 + i);
+                cache_set(&c.in[OCH_ATTENTION_K], k_index(kv, table[2], 0, 30, 9), most);
+            }
+            if (rig_ran(r, &c, false, name)) {
+                assert_int_equal(odd_rows(&c.out[0]), 0);
+                for (int i = 0; kind == 1 && i < TOKENS; i++)
+                    for (int e = 0; e < 2 * HD; e++) {
+                        double rest = (double)(LENGTH - TOKENS + i) * exp(-10.0);
+                        rig_near(rig_row(&c.out[0], i)[e], rest / (1.0 + rest), 2e-4, name, i, e);
+                    }
+            }
+            r->odd_alike = false;
+            attention_free(&st);
+            rig_reset(r);
+        }
+}
+
 /* A step of 512 tokens over a context of 131072, 32 heads of 128 elements: less than 65 MiB of scratch, and not less for a step
  * of one; and a step whose tokens go through more than one slice of it. */
 static void attention_scratch(rig *r) {
