@@ -16,12 +16,14 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
 #define LIMIT_BYTES ((uint64_t)1 << 30)
 #define MANIFEST_BYTES ((uint64_t)64 << 10)
 #define FILE_BYTES ((uint64_t)1 << 30)
+#define SCRATCH_BYTES ((uint64_t)64 << 20) /* a builder's files must fit: where the disk is nearly full they go elsewhere */
 #define POLL_FIRST_NS 2000000
 #define POLL_LAST_NS 50000000
 #define NOTE_S 1.0    /* a wait is mentioned after this */
@@ -112,7 +114,8 @@ static och_status corrupt(const och_cache *c, const char *key, och_err *err, con
 /* Reads a whole file of an entry into *out, which has room for `size` bytes; or, with out NULL, gives its size. */
 static och_status read_file(const och_cache *c, const char *key, int dir, const char *name, uint8_t *out, uint64_t *size,
                             och_err *err) {
-    int fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    /* a pipe in a file's place is no reason to wait */
+    int fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0 && (errno == ENOENT || errno == ELOOP))
         return och_err_set(err, OCH_CORRUPT, "%s/%s: it has no %s", c->root, key, name);
     if (fd < 0) return och_err_set_native(err, OCH_IO, errno, "%s/%s/%s: %s", c->root, key, name, strerror(errno));
@@ -339,13 +342,13 @@ och_status och_cache_try_lock(och_cache *c, const char *key, int *out_lock, och_
     if (!path) return och_err_nomem(err, strlen(c->root) + OCH_JIT_KEY_BYTES, "a path");
     och_status st = OCH_OK;
     for (int fd = -1;;) {
-        fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+        fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
         if (fd < 0 && errno == ENOENT) {
             char *slash = strrchr(path, '/');
             *slash = 0;
             bool made = make_folders(path);
             *slash = '/';
-            if (made) fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+            if (made) fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
         }
         if (fd < 0) {
             st = och_err_set_native(err, OCH_IO, errno, "%s: %s", path, strerror(errno));
@@ -480,6 +483,9 @@ och_status och_cache_scratch(och_cache *c, const char *key, och_strbuf *out, och
     och_status st = OCH_OK;
     if (!tmp || !path) st = och_err_nomem(err, strlen(c->root) + 128, "a path");
     else if (!make_folders(tmp)) st = och_err_set_native(err, OCH_IO, errno, "%s: %s", tmp, strerror(errno));
+    struct statvfs room;
+    if (st == OCH_OK && statvfs(tmp, &room) == 0 && (uint64_t)room.f_bavail * room.f_frsize < SCRATCH_BYTES)
+        st = och_err_set_native(err, OCH_IO, ENOSPC, "%s: %s", tmp, strerror(ENOSPC));
     if (st == OCH_OK) {
         remove_left(c, key);
         if (mkdir(path, 0700) != 0) st = och_err_set_native(err, OCH_IO, errno, "%s: %s", path, strerror(errno));

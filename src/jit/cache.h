@@ -48,7 +48,7 @@ och_status och_cache_store(och_cache *cache, const char *key, const och_cache_en
 och_status och_cache_discard(och_cache *cache, const char *key, och_err *err) OCH_WARN_UNUSED;
 
 /* Makes an empty folder for what a builder of the entry writes on its way; takes away what earlier ones left who were killed.
- * Under the lock; its caller removes it with och_cache_remove_dir (cache_priv.h). */
+ * IO also where the disk is nearly full. Under the lock; its caller removes it with och_cache_remove_dir (cache_priv.h). */
 och_status och_cache_scratch(och_cache *cache, const char *key, och_strbuf *out_path, och_err *err) OCH_WARN_UNUSED;
 
 /* The path of an entry. */

@@ -14,6 +14,8 @@
 #include <string.h>
 
 #define OLDEST 19
+#define MAX_VERSION 10000        /* a larger one is none */
+#define LOG_BYTES ((size_t)1 << 20) /* of what it says that is kept */
 #define VERSION_TIMEOUT_NS 60000000000u
 
 static och_status list(och_compilers *all, const och_compiler_row *row, const char *given, och_err *err) {
@@ -55,7 +57,8 @@ static int parse_version(const char *text, const char **out_number, size_t *out_
     if (!at) return 0;
     *out_number = at += strlen("clang version ");
     *out_n = strspn(at, "0123456789.");
-    return (int)strtol(at, NULL, 10);
+    long major = *at >= '0' && *at <= '9' ? strtol(at, NULL, 10) : 0;
+    return major > 0 && major < MAX_VERSION ? (int)major : 0;
 }
 
 static och_status probe(och_candidate *c, och_err *err) {
@@ -189,6 +192,11 @@ static och_status compile(const och_candidate *c, const och_jit_job *job, const 
     if (!limits->scratch) och_cache_remove_dir(scratch + strlen("TMPDIR="));
     out->log = r.err;
     r.err = (och_strbuf){0};
+    if (out->log.size > LOG_BYTES) {
+        size_t more = out->log.size - LOG_BYTES;
+        out->log.size = LOG_BYTES;
+        och_strbuf_printf(&out->log, "\n... and %zu bytes more\n", more);
+    }
     if (st == OCH_OK && (r.signal || r.exit_status)) {
         st = failed(c, job, &r, och_strbuf_str(&out->log), err);
     } else if (st == OCH_OK && r.truncated) {

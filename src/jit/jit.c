@@ -246,8 +246,10 @@ static och_status compile(och_jit *jit, const och_jit_job *job, const och_candid
     if (has_scratch) och_cache_remove_dir(scratch.data);
     och_strbuf_deinit(&scratch);
     if (log) och_strbuf_append(log, och_strbuf_str(&made.log), made.log.size);
-    if (st == OCH_OK)
+    if (st == OCH_OK) {
         st = och_jit_check(made.code, made.code_bytes, made.kind, job, &job->target, job->code_object_version, &checked, err);
+        if (st != OCH_OK) och_err_prefix(err, "what %s made", compiler->label);
+    }
     if (st != OCH_OK) goto done;
     och_jit_artifact a = {.code = made.code,
                           .code_bytes = made.code_bytes,
