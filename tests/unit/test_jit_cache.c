@@ -684,9 +684,11 @@ static void killed_at_any_moment(void **s) {
     waitpid(ask_in_a_process(compiler, -1), &status, 0);
     assert_int_equal(status, 0);
     double whole = och_now_seconds() - began;
-    int killed, done;
-    after_each_delay(compiler, (long)(whole * 1.3e9 / 60), 60, &killed, &done);
-    printf("%d killed, %d done before that\n", killed, done);
+    int killed = 0, done;
+    for (int i = 0; i < 5 && killed < 10; i++, whole /= 2) { /* the first may have been a slow one */
+        after_each_delay(compiler, (long)(whole * 1.3e9 / 60), 60, &killed, &done);
+        printf("%d killed, %d done before that\n", killed, done);
+    }
     assert_true(killed >= 10);
 }
 
