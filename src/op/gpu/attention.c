@@ -1,5 +1,5 @@
 /* Attention over paged state (kernels/attention.ok). Few tokens, or `batch_invariant`: each token's positions are cut into
- * splits of CHUNK, whose results are merged; the number of splits follows from the table's capacity and the window, never from
+ * splits, whose results are merged; their size and number follow from the device, the table's capacity and the window, never from
  * what a step holds. Many tokens: tiles of them on matrix instructions, where the cache holds halves or less anyway.
  *
  * Splits' results of a token with a long table are megabytes: a step's tokens go through them in slices of as many as fit into
@@ -10,7 +10,9 @@
 
 #include <string.h>
 
-#define CHUNK 512
+#define LARGEST_CHUNK 512
+#define SMALLEST_CHUNK 128
+#define PART_WAVES 4 /* of a workgroup */
 #define PART_BYTES (UINT64_C(64) << 20)
 
 /* Query heads that a workgroup takes: the most that divide the group and leave registers for their sums. */
@@ -20,19 +22,38 @@ static int heads_together(const och_attr_attention *a) {
     return most;
 }
 
-static int64_t splits_of(const och_op_call *c) {
+/* Positions that a token may see. */
+static int64_t reach_of(const och_op_call *c) {
     const och_attr_attention *a = &c->attr.attention;
     int64_t reach = c->in[OCH_ATTENTION_TABLES].cols * a->kv.block_tokens;
-    if (a->window > 0) reach = OCH_MIN(reach, (int64_t)a->window + a->kv.block_tokens);
-    return OCH_MAX((reach + CHUNK - 1) / CHUNK, 1);
+    return a->window > 0 ? OCH_MIN(reach, (int64_t)a->window + a->kv.block_tokens) : reach;
 }
+
+static int64_t splits_in(int64_t reach, int chunk) { return OCH_MAX((reach + chunk - 1) / chunk, 1); }
+
+/* Positions of a split: the most that still give each compute unit a few workgroups, of those that hold whole blocks and whose
+ * lanes divide a head's elements. */
+static int chunk_of(const och_device *d, const och_op_call *c) {
+    const och_attr_attention *a = &c->attr.attention;
+    int64_t reach = reach_of(c), columns = a->n_heads / heads_together(a);
+    int best = LARGEST_CHUNK;
+    for (int chunk = LARGEST_CHUNK; chunk >= SMALLEST_CHUNK; chunk /= 2) {
+        int shares = 4 * PART_WAVES * OCH_MAX(d->info.wave_size, 32) / chunk;
+        if (chunk % a->kv.block_tokens || (a->kv.head_dim % 8 == 0 && a->kv.head_dim % (8 * OCH_MAX(shares, 1)))) continue;
+        best = chunk;
+        if (columns * splits_in(reach, chunk) >= 4 * (int64_t)d->info.n_compute_units) break;
+    }
+    return best;
+}
+
+static int64_t splits_of(const och_device *d, const och_op_call *c) { return splits_in(reach_of(c), chunk_of(d, c)); }
 
 static och_status part_kernel(const och_device *d, const och_op_call *c, const och_gpu_kernel **out_k, och_err *err) {
     const och_attr_attention *a = &c->attr.attention;
     char cache[OCH_GPU_CACHE_SPEC_BYTES];
     och_gpu_cache_spec(d, c->in[OCH_ATTENTION_K].dtype, cache);
-    return och_gpu_kernel_get(d, "attention_part", out_k, err, "%s,HD=%d,GG=%d,BT=%d,CHUNK=%d", cache, a->kv.head_dim,
-                              heads_together(a), a->kv.block_tokens, CHUNK);
+    return och_gpu_kernel_get(d, "attention_part", out_k, err, "%s,HD=%d,GG=%d,BT=%d,CHUNK=%d,WAVES=%d", cache, a->kv.head_dim,
+                              heads_together(a), a->kv.block_tokens, chunk_of(d, c), PART_WAVES);
 }
 
 static och_status merge_kernel(const och_device *d, const och_op_call *c, const och_gpu_kernel **out_k, och_err *err) {
@@ -64,8 +85,9 @@ och_status och_gpu_attention_supports(const och_device *d, const och_op_call *c,
     int most = a->kv.head_dim % 4 ? 128 : 512;
     if (a->kv.head_dim > most)
         return och_err_set(err, OCH_UNSUPPORTED, "takes heads of at most %d elements, these have %d", most, a->kv.head_dim);
-    if (CHUNK % a->kv.block_tokens)
-        return och_err_set(err, OCH_UNSUPPORTED, "takes blocks of a number of tokens that divides %d, these have %d", CHUNK,
+    if (LARGEST_CHUNK % a->kv.block_tokens)
+        return och_err_set(err, OCH_UNSUPPORTED, "takes blocks of a number of tokens that divides %d, these have %d",
+                           LARGEST_CHUNK,
                            a->kv.block_tokens);
     if (tiles_fit(c)) OCH_TRY(tiles_kernel(d, c, NULL, err));
     OCH_TRY(part_kernel(d, c, NULL, err));
@@ -73,18 +95,19 @@ och_status och_gpu_attention_supports(const och_device *d, const och_op_call *c,
 }
 
 /* Rows of `part` that a token takes, and bytes of a row. Heads are at most 2^16 of at most 512 elements, positions 2^31. */
-static uint64_t token_rows(const och_op_call *c) { return (uint64_t)c->attr.attention.n_heads * (uint64_t)splits_of(c); }
+static uint64_t token_rows(const och_device *d, const och_op_call *c) {
+    return (uint64_t)c->attr.attention.n_heads * (uint64_t)splits_of(d, c);
+}
 static uint64_t part_row_bytes(const och_op_call *c) { return (uint64_t)(c->attr.attention.kv.head_dim + 4) * 4; }
 
 /* Tokens of a slice: one at least. */
-static int64_t slice_tokens(const och_op_call *c) {
-    uint64_t fit = PART_BYTES / (token_rows(c) * part_row_bytes(c));
+static int64_t slice_tokens(const och_device *d, const och_op_call *c) {
+    uint64_t fit = PART_BYTES / (token_rows(d, c) * part_row_bytes(c));
     return OCH_MIN(c->in[OCH_ATTENTION_Q].rows, (int64_t)OCH_MAX(fit, 1));
 }
 
 uint64_t och_gpu_attention_scratch(const och_device *d, const och_op_call *c) {
-    (void)d;
-    return (uint64_t)slice_tokens(c) * token_rows(c) * part_row_bytes(c) + 256;
+    return (uint64_t)slice_tokens(d, c) * token_rows(d, c) * part_row_bytes(c) + 256;
 }
 
 /* The arguments that both forms share, in args[0 .. 9]. */
@@ -116,11 +139,12 @@ static och_status splits(const och_op_ctx *ctx, const och_op_call *c, och_err *e
     const och_gpu_kernel *part_k, *merge_k;
     och_gpu_scratch scratch = {ctx->scratch_addr, 0, ctx->scratch_bytes};
     och_dev_addr part;
-    int64_t n = c->in[OCH_ATTENTION_Q].rows, slice = slice_tokens(c);
+    const och_device *d = ctx->queue->device;
+    int64_t n = c->in[OCH_ATTENTION_Q].rows, slice = slice_tokens(d, c);
     if (!n) return OCH_OK;
     OCH_TRY(part_kernel(ctx->queue->device, c, &part_k, err));
     OCH_TRY(merge_kernel(ctx->queue->device, c, &merge_k, err));
-    OCH_TRY(och_gpu_take(&scratch, (uint64_t)slice * token_rows(c) * part_row_bytes(c), &part, err));
+    OCH_TRY(och_gpu_take(&scratch, (uint64_t)slice * token_rows(d, c) * part_row_bytes(c), &part, err));
     for (int64_t at = 0; at < n; at += slice) {
         och_op_call s = *c;
         int64_t rows = OCH_MIN(n - at, slice);
@@ -129,8 +153,8 @@ static och_status splits(const och_op_ctx *ctx, const och_op_call *c, och_err *e
         och_kl_actual args[SHARED + 3];
         shared_args(&s, args);
         args[SHARED] = och_gpu_int("kv_heads", a->kv.n_kv_heads);
-        args[SHARED + 1] = och_gpu_matrix("part", part, rows * (int64_t)token_rows(c), a->kv.head_dim + 4, part_row_bytes(c));
-        args[SHARED + 2] = och_gpu_int("splits", splits_of(c));
+        args[SHARED + 1] = och_gpu_matrix("part", part, rows * (int64_t)token_rows(d, c), a->kv.head_dim + 4, part_row_bytes(c));
+        args[SHARED + 2] = och_gpu_int("splits", splits_of(d, c));
         OCH_TRY(och_gpu_launch(ctx, part_k, args, SHARED + 3, err));
         och_kl_actual merge[] = {args[SHARED + 1], och_gpu_tensor("y", &s.out[0]), args[SHARED + 2]};
         OCH_TRY(och_gpu_launch(ctx, merge_k, merge, OCH_COUNT(merge), err));
