@@ -10,6 +10,8 @@
 #include "quant/format.h"
 #include "quant/planes.h"
 
+#include <string.h>
+
 #define MAX_B 8
 
 static bool quantised(const och_tensor *w) { return och_format_get(w->dtype)->act == OCH_ACT_Q8_32S; }
@@ -22,8 +24,7 @@ static int act_waves(int64_t k) { return k <= 1024 ? 1 : 4; }
 static const char *yes(bool b) { return b ? "true" : "false"; }
 
 static och_status q8_kernel(const och_device *d, const och_op_call *c, int width, const och_gpu_kernel **out_k, och_err *err) {
-    return och_gpu_kernel_get(d, "act_q8", out_k, err, "ADD1=%s,WIDE=%s,WAVES=%d", yes(c->attr.linear.norm.add_one),
-                              yes(width == 4), act_waves(c->in[OCH_LINEAR_X].cols));
+    return och_gpu_kernel_get(d, "act_q8", out_k, err, "ADD1=%s,WIDE=%s", yes(c->attr.linear.norm.add_one), yes(width == 4));
 }
 
 static och_status f16_kernel(const och_device *d, const och_op_call *c, const och_gpu_kernel **out_k, och_err *err) {
@@ -36,13 +37,28 @@ static bool short_rows(const och_tensor *w) {
     return w->rows >= 4096 && och_gpu_unit_cols(w) <= 32 * (quantised(w) ? 32 : 8);
 }
 
+static const char *tuned(const och_device *d, const och_tensor *w, int b) {
+#define OCH_TUNED(arch, format, spec) {arch, format, spec},
+    static const struct {
+        const char *arch;
+        och_dtype format;
+        const char *spec;
+    } rows[] = {
+#include "op/gpu/tuned.def"
+    };
+#undef OCH_TUNED
+    for (size_t i = 0; b == 1 && i < OCH_COUNT(rows); i++)
+        if (rows[i].format == w->dtype && !strncmp(d->info.arch, rows[i].arch, strlen(rows[i].arch))) return rows[i].spec;
+    return "";
+}
+
 static och_status vec_kernel(const och_device *d, const och_tensor *w, int b, och_act glu, const och_gpu_kernel **out_k,
                              och_err *err) {
     const char *f = och_format_get(w->dtype)->name;
     if (glu != OCH_ACT_NONE) return och_gpu_kernel_get(d, "matvec_glu", out_k, err, "F=%s,ACT=%d,B=%d", f, (int)glu, b);
     /* Two rounds of clusters for eight rows of x would take more scalar registers than waves of 64 have. */
     if (short_rows(w)) return och_gpu_kernel_get(d, "matvec", out_k, err, "F=%s,B=%d,C=8,PER=%d", f, b, b == MAX_B ? 32 : 64);
-    return och_gpu_kernel_get(d, "matvec", out_k, err, "F=%s,B=%d", f, b);
+    return och_gpu_kernel_get(d, "matvec", out_k, err, "%sF=%s,B=%d", tuned(d, w, b), f, b);
 }
 
 static och_status mat_kernel(const och_device *d, const och_tensor *w, const och_gpu_kernel **out_k, och_err *err) {
