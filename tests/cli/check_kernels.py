@@ -3,7 +3,8 @@
 
 Every kernel compiles for every target in two values and more of each parameter, kernels of the decode path spill nothing, and
 code holds the instructions that the kernel's comments promise: `ochre kernels check --strict`, with a cache of its own. What its
-report says is added up here once more. --planted: kernels with a defect each (tests/kl/planted), which it must name.
+report says is added up here once more. --planted: kernels with a defect each (tests/kl/planted), which it must name; and some that
+are compiled alone as well.
 
 77 (skipped) where no clang is that knows all targets."""
 import collections
@@ -44,6 +45,10 @@ def whole(ochre, folder, f):
                        env=dict(os.environ, OCHRE_CACHE_DIR=os.path.join(folder, "cache")), stdout=subprocess.PIPE, text=True)
     print(p.stdout, end="")
     f.expect(p.returncode == 0, f"exit status {p.returncode}")
+    add_up(report, f)
+
+
+def add_up(report, f):
     with open(report, newline="") as file:
         rows = list(csv.DictReader(file))
     kernels = {r["kernel"] for r in rows}
@@ -62,6 +67,27 @@ def whole(ochre, folder, f):
         f.expect(len(v) > 1, f"{kernel}: {parameter} is {v} alone")
     print(f"{len(rows)} compilations; specialisations that spill, of kernels that may: "
           f"{sum(r['vgpr_spills'] not in ('', '0') or r['sgpr_spills'] not in ('', '0') for r in rows)}")
+
+
+def alone(ochre, folder, f):
+    """Specialisations that are compiled together, in one text, are what each is alone."""
+    env = dict(os.environ, OCHRE_CACHE_DIR=os.path.join(folder, "cache"))
+    path = os.path.join(folder, "list.txt")
+    with open(path, "w") as file:
+        file.write("matvec F=Q4_K,Q6_K,F16 B=1,8\nattention_part T=f16 HD=64 GG=1,3\nmatmul F=Q4_K,F16\nsample WAVES=4,8\n")
+    targets = ("gfx906", "gfx1151", "gfx942")
+    p = subprocess.run([ochre, "kernels", "check", "--list", path, "--target", ",".join(targets), "--json"], env=env, capture_output=True, text=True)
+    f.expect(p.returncode == 0, p.stdout + p.stderr)
+    results = json.loads(p.stdout)["results"]
+    f.expect(len(results) == 12 * len(targets), p.stdout)
+    for r in results:
+        if r["target"] == "gfx942" and r["kernel"] != "attention_part":
+            continue
+        args = [a for v in r["parameters"].split(",") for a in ("-p", v)]
+        one = json.loads(subprocess.run([ochre, "kernels", "build", r["kernel"], *args, "--target", r["target"], "--json"], env=env, capture_output=True,
+                                        text=True).stdout)
+        for k in ("vgprs", "agprs", "sgprs", "vgpr_spills", "sgpr_spills", "scratch_bytes"):
+            f.expect(one[k] == r[k], f"{r['kernel']} {r['parameters']} for {r['target']}: {k} is {r[k]} together, {one[k]} alone")
 
 
 def planted(ochre, folder, f):
@@ -113,7 +139,11 @@ def main():
         return 77
     f = Failures()
     with tempfile.TemporaryDirectory() as folder:
-        (planted if "--planted" in sys.argv else whole)(sys.argv[1], folder, f)
+        if "--planted" in sys.argv:
+            planted(sys.argv[1], folder, f)
+            alone(sys.argv[1], folder, f)
+        else:
+            whole(sys.argv[1], folder, f)
     print(f"{f.n} failures")
     return f.n != 0
 
