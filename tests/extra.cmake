@@ -65,10 +65,12 @@ if(OCHRE_SANITIZE)
   foreach(name test_ops_devices test_kernels)
     set_tests_properties(conform/${name} PROPERTIES ENVIRONMENT "OCHRE_TEST_DEVICES=sim:gfx1151" TIMEOUT 1800)
   endforeach()
+  set_tests_properties(model/test_graph PROPERTIES ENVIRONMENT "OCHRE_TEST_DEVICES=sim:gfx1151" TIMEOUT 1800)
 endif()
 if(OCHRE_SANITIZE MATCHES "thread")
   foreach(name conform/test_ops_devices conform/test_kernels conform/test_kl_math_sim hip/test_kl hip/test_kl_lanes hip/test_kl_memory
-          unit/test_kl_emit unit/test_kl_math unit/test_jit_cache unit/test_jit_pack isa/test_checks cli/people)
+          unit/test_kl_emit unit/test_kl_math unit/test_jit_cache unit/test_jit_pack isa/test_checks cli/people model/test_graph
+          cli/graph)
     if(TEST ${name})
       set_property(TEST ${name} APPEND PROPERTY LABELS slow)
     endif()

@@ -18,7 +18,7 @@ typedef struct och_op_memo_key {
     int n_args;
     union och_op_memo_arg {
         int64_t number;
-        char text[16];
+        char text[24];
     } args[OCH_OP_MEMO_ARGS]; /* unused bytes are 0 */
 } och_op_memo_key;
 
