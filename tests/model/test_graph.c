@@ -13,6 +13,7 @@
 #include "engine/session.h"
 #include "op/gpu/gpu.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -399,6 +400,64 @@ static void who_decides(void **state) {
     och_device_release(cpu);
 }
 
+/* ---- threads ---- */
+
+typedef struct lone_run {
+    och_session *s;
+    int sequence; /* whose tokens it takes */
+    uint64_t hash; /* of all logits, FNV-1a */
+    och_status status;
+    och_err err;
+} lone_run;
+
+/* No assertion here: a thread has nowhere to jump to. */
+static void *run_alone(void *arg) {
+    lone_run *r = arg;
+    int32_t id = -1;
+    r->hash = 0xcbf29ce484222325u;
+    och_err_clear(&r->err);
+    r->status = och_session_sequence_create(r->s, &id, &r->err);
+    for (int i = 0; i < 40 && r->status == OCH_OK; i++) {
+        int32_t t = token(r->sequence, i);
+        size_t rows;
+        r->status = och_session_step(r->s, &(och_span){id, &t, 1, 1}, 1, &r->err);
+        const unsigned char *p = (const unsigned char *)och_session_logits(r->s, &rows);
+        for (size_t k = 0; r->status == OCH_OK && k < VOCAB * sizeof(float); k++) r->hash = (r->hash ^ p[k]) * 0x100000001b3u;
+    }
+    return NULL;
+}
+
+/* Sessions of one device record and replay at the same time: what one thread records is no other's business. */
+static void sessions_on_threads(void **state) {
+    (void)state;
+    enum { N = 4 };
+    for (size_t b = 0; b < n_boards; b++) {
+        och_device *device = open_board(boards[b]);
+        och_model *model = open_model("tiny-qwen3", device);
+        lone_run off[N], on[N];
+        pthread_t threads[N];
+        for (int i = 0; i < N; i++) {
+            off[i] = (lone_run){.s = open_session(model, OCH_GRAPHS_OFF, false), .sequence = i};
+            on[i] = (lone_run){.s = open_session(model, OCH_GRAPHS_ON, false), .sequence = i};
+        }
+        for (int i = 0; i < N; i++) assert_int_equal(pthread_create(&threads[i], NULL, run_alone, &on[i]), 0);
+        for (int i = 0; i < N; i++) assert_int_equal(pthread_join(threads[i], NULL), 0);
+        for (int i = 0; i < N; i++) {
+            run_alone(&off[i]);
+            if (off[i].status != OCH_OK || on[i].status != OCH_OK) fail_msg("%s%s", off[i].err.message, on[i].err.message);
+            assert_int_equal(off[i].hash, on[i].hash);
+            assert_true(i == 0 || off[i].hash != off[i - 1].hash);
+            assert_int_equal(on[i].s->stats.captures, 1);
+            assert_int_equal(on[i].s->stats.refusals, 0);
+            assert_int_equal(on[i].s->stats.replays, 39);
+            och_session_destroy(off[i].s);
+            och_session_destroy(on[i].s);
+        }
+        och_model_close(model);
+        och_device_release(device);
+    }
+}
+
 /* What the device can is one bit, what the platform's row says another. */
 static void rows_of_platforms(void **state) {
     (void)state;
@@ -455,6 +514,7 @@ int main(void) {
         cmocka_unit_test(a_cold_capture_names_the_call),
         cmocka_unit_test(who_decides),
         cmocka_unit_test(rows_of_platforms),
+        cmocka_unit_test(sessions_on_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
