@@ -37,6 +37,7 @@ static bool short_rows(const och_tensor *w) {
     return w->rows >= 4096 && och_gpu_unit_cols(w) <= 32 * (quantised(w) ? 32 : 8);
 }
 
+/* Of one row alone, whose sums then are not those that it has among others. */
 static const char *tuned(const och_device *d, const och_tensor *w, int b) {
 #define OCH_TUNED(arch, format, spec) {arch, format, spec},
     static const struct {
@@ -52,13 +53,28 @@ static const char *tuned(const och_device *d, const och_tensor *w, int b) {
     return "";
 }
 
-static och_status vec_kernel(const och_device *d, const och_tensor *w, int b, och_act glu, const och_gpu_kernel **out_k,
-                             och_err *err) {
+static och_status vec_kernel(const och_device *d, const och_tensor *w, int b, och_act glu, bool invariant,
+                             const och_gpu_kernel **out_k, och_err *err) {
     const char *f = och_format_get(w->dtype)->name;
     if (glu != OCH_ACT_NONE) return och_gpu_kernel_get(d, "matvec_glu", out_k, err, "F=%s,ACT=%d,B=%d", f, (int)glu, b);
     /* Two rounds of clusters for eight rows of x would take more scalar registers than waves of 64 have. */
     if (short_rows(w)) return och_gpu_kernel_get(d, "matvec", out_k, err, "F=%s,B=%d,C=8,PER=%d", f, b, b == MAX_B ? 32 : 64);
-    return och_gpu_kernel_get(d, "matvec", out_k, err, "%sF=%s,B=%d", tuned(d, w, b), f, b);
+    return och_gpu_kernel_get(d, "matvec", out_k, err, "%sF=%s,B=%d", invariant ? "" : tuned(d, w, b), f, b);
+}
+
+/* Three products of one row in one launch, which must not end with another sum than they do apart where that is asked. */
+static bool together(const och_op_call *c) {
+    const och_attr_linear *a = &c->attr.linear;
+    const och_tensor *w = &c->in[OCH_LINEAR_W0];
+    bool pair = w[2].dtype == w[0].dtype || (w[2].dtype == OCH_DTYPE_Q6_K && quantised(&w[0])); /* as packs hold them */
+    return a->n_weights == 3 && a->glu == OCH_ACT_NONE && w[0].dtype == w[1].dtype && pair &&
+           !short_rows(&w[0]) && !short_rows(&w[1]) && !short_rows(&w[2]);
+}
+
+static och_status qkv_kernel(const och_device *d, const och_op_call *c, const och_gpu_kernel **out_k, och_err *err) {
+    const och_tensor *w = &c->in[OCH_LINEAR_W0];
+    return och_gpu_kernel_get(d, "matvec_qkv", out_k, err, "%sF=%s,G=%s", tuned(d, w, 1), och_format_get(w[0].dtype)->name,
+                              och_format_get(w[2].dtype)->name);
 }
 
 static och_status mat_kernel(const och_device *d, const och_tensor *w, const och_gpu_kernel **out_k, och_err *err) {
@@ -77,6 +93,7 @@ static och_status glu_kernel(const och_device *d, const och_op_call *c, const oc
 
 och_status och_gpu_linear_supports(const och_device *d, const och_op_call *c, och_err *err) {
     const och_attr_linear *a = &c->attr.linear;
+    if (together(c)) OCH_TRY(qkv_kernel(d, c, NULL, err));
     bool fused = a->glu != OCH_ACT_NONE && c->in[OCH_LINEAR_W0].dtype == c->in[OCH_LINEAR_W0 + 1].dtype, any_halves = false;
     for (int i = 0; i < a->n_weights; i++) {
         const och_tensor *w = &c->in[OCH_LINEAR_W0 + i];
@@ -85,7 +102,8 @@ och_status och_gpu_linear_supports(const och_device *d, const och_op_call *c, oc
         OCH_TRY(och_capability_check("kernel", d->info.arch, w->dtype, "linear", err));
         if (!(fused && i))
             for (size_t b = 0; b < OCH_COUNT(buckets); b++)
-                OCH_TRY(vec_kernel(d, w, buckets[b], fused ? a->glu : OCH_ACT_NONE, NULL, err));
+                for (int invariant = 0; invariant < 2; invariant++)
+                    OCH_TRY(vec_kernel(d, w, buckets[b], fused ? a->glu : OCH_ACT_NONE, invariant, NULL, err));
         any_halves |= halves(w);
         OCH_TRY(mat_kernel(d, w, NULL, err));
         if (quantised(w)) OCH_TRY(q8_kernel(d, c, 4, NULL, err));
@@ -249,7 +267,7 @@ static och_status product(job *j, int i, const och_tensor *residual, const och_t
     for (int64_t at = 0; at < x.rows; at += MAX_B) {
         int64_t n = OCH_MIN(x.rows - at, MAX_B);
         const och_gpu_kernel *kernel;
-        OCH_TRY(vec_kernel(j->ctx->queue->device, w, bucket(n), OCH_ACT_NONE, &kernel, err));
+        OCH_TRY(vec_kernel(j->ctx->queue->device, w, bucket(n), OCH_ACT_NONE, j->ctx->batch_invariant, &kernel, err));
         och_tensor xs = rows_of(&x, at, n), rs = rows_of(residual, at, n), ys = rows_of(y, at, n);
         och_kl_actual args[] = {och_gpu_weight("w", w), och_gpu_tensor("x", &xs),
                                 och_gpu_vector("bias", &j->c->in[OCH_LINEAR_B0 + i]), och_gpu_tensor("residual", &rs),
@@ -267,7 +285,7 @@ static och_status gated_vec(job *j, const och_tensor *y, och_err *err) {
     for (int64_t at = 0; at < x.rows; at += MAX_B) {
         int64_t n = OCH_MIN(x.rows - at, MAX_B);
         const och_gpu_kernel *kernel;
-        OCH_TRY(vec_kernel(j->ctx->queue->device, w0, bucket(n), j->c->attr.linear.glu, &kernel, err));
+        OCH_TRY(vec_kernel(j->ctx->queue->device, w0, bucket(n), j->c->attr.linear.glu, j->ctx->batch_invariant, &kernel, err));
         och_tensor xs = rows_of(&x, at, n), ys = rows_of(y, at, n);
         och_kl_actual args[] = {och_gpu_weight("w0", w0),
                                 och_gpu_weight("w1", w1),
@@ -278,6 +296,25 @@ static och_status gated_vec(job *j, const och_tensor *y, och_err *err) {
         OCH_TRY(och_gpu_launch(j->ctx, kernel, args, OCH_COUNT(args), err));
     }
     return OCH_OK;
+}
+
+static och_status qkv(job *j, och_err *err) {
+    const och_op_call *c = j->c;
+    const och_gpu_kernel *kernel;
+    och_tensor x;
+    OCH_TRY(acts_for(j, &c->in[OCH_LINEAR_W0], &x, err));
+    OCH_TRY(qkv_kernel(j->ctx->queue->device, c, &kernel, err));
+    och_kl_actual args[] = {och_gpu_weight("wq", &c->in[OCH_LINEAR_W0]),
+                            och_gpu_weight("wk", &c->in[OCH_LINEAR_W0 + 1]),
+                            och_gpu_weight("wv", &c->in[OCH_LINEAR_W0 + 2]),
+                            och_gpu_tensor("x", &x),
+                            och_gpu_vector("bq", &c->in[OCH_LINEAR_B0]),
+                            och_gpu_vector("bk", &c->in[OCH_LINEAR_B0 + 1]),
+                            och_gpu_vector("bv", &c->in[OCH_LINEAR_B0 + 2]),
+                            och_gpu_tensor("yq", &c->out[0]),
+                            och_gpu_tensor("yk", &c->out[1]),
+                            och_gpu_tensor("yv", &c->out[2])};
+    return och_gpu_launch(j->ctx, kernel, args, OCH_COUNT(args), err);
 }
 
 static och_status gated(job *j, const och_tensor *y, och_err *err) {
@@ -306,6 +343,8 @@ och_status och_gpu_linear_run(const och_op_ctx *ctx, const och_op_call *c, och_e
              .many = x->rows > MAX_B && !ctx->batch_invariant};
     if (!x->rows) return OCH_OK;
     if (c->attr.linear.glu != OCH_ACT_NONE) return gated(&j, &c->out[0], err);
+    if (x->rows == 1 && !ctx->batch_invariant && !och_tensor_present(&c->in[OCH_LINEAR_RESIDUAL]) && together(c))
+        return qkv(&j, err);
     for (int i = 0; i < c->attr.linear.n_weights; i++)
         OCH_TRY(product(&j, i, i ? &none : &c->in[OCH_LINEAR_RESIDUAL], &c->out[i], err));
     return OCH_OK;
