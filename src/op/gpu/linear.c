@@ -39,17 +39,20 @@ static bool short_rows(const och_tensor *w) {
 
 /* Of one row alone, whose sums then are not those that it has among others. */
 static const char *tuned(const och_device *d, const och_tensor *w, int b) {
-#define OCH_TUNED(arch, format, spec) {arch, format, spec},
+#define OCH_TUNED(arch, format, least, spec) {arch, format, least, spec},
     static const struct {
         const char *arch;
         och_dtype format;
+        int64_t least;
         const char *spec;
     } rows[] = {
 #include "op/gpu/tuned.def"
     };
 #undef OCH_TUNED
     for (size_t i = 0; b == 1 && i < OCH_COUNT(rows); i++)
-        if (rows[i].format == w->dtype && !strncmp(d->info.arch, rows[i].arch, strlen(rows[i].arch))) return rows[i].spec;
+        if (rows[i].format == w->dtype && w->rows >= rows[i].least &&
+            !strncmp(d->info.arch, rows[i].arch, strlen(rows[i].arch)))
+            return rows[i].spec;
     return "";
 }
 
