@@ -201,7 +201,33 @@ static const och_kl_piece_row rows[] = {
     {OCH_KL_P_RCP, 0, 0, {0}, F32_1("och_rcp", "rcp.approx.f32")},
     {OCH_KL_P_RSQRT, 0, 0, {0}, F32_1("och_rsqrt", "rsqrt.approx.f32")},
     {OCH_KL_P_EXP2, 0, 0, {0}, F32_1("och_exp2", "ex2.approx.f32")},
-    {OCH_KL_P_LOG2, 0, 0, {0}, F32_1("och_log2", "lg2.approx.f32")},
+    /* lg2.approx keeps 22 bits behind the point, which near 1 are few of the result's own. So: a number between sqrt(1/2) and
+     * sqrt(2), its logarithm by f * log2(e) + f^2 * a polynomial (minimax, of f = that number - 1), plus its exponent. */
+    {OCH_KL_P_LOG2, 0, 0, {OCH_KL_P_BITS, OCH_KL_P_FMA},
+     FN "f32 och_log2(f32 x) {\n"
+        "    u32 u = och_bits<u32>(x), e = 0;\n"
+        "    if (u - 1 >= 0x7f7fffffu) { // 0, less, infinite, no number\n"
+        "        f32 r;\n"
+        "        asm(\"lg2.approx.f32 %0, %1;\" : \"=f\"(r) : \"f\"(x));\n"
+        "        return r;\n"
+        "    }\n"
+        "    if (u < 0x00800000u) {\n"
+        "        u = och_bits<u32>(x * 8388608.0f);\n"
+        "        e = 23;\n"
+        "    }\n"
+        "    const i32 k = (i32)(u - 0x3f3504f3u) >> 23;\n"
+        "    const f32 f = och_bits<f32>(u - ((u32)k << 23)) - 1.0f;\n"
+        "    f32 q = och_fma(-0.110707246f, f, 0.183549374f);\n"
+        "    q = och_fma(q, f, -0.1893906f);\n"
+        "    q = och_fma(q, f, 0.204932749f);\n"
+        "    q = och_fma(q, f, -0.239871785f);\n"
+        "    q = och_fma(q, f, 0.288556814f);\n"
+        "    q = och_fma(q, f, -0.360685021f);\n"
+        "    q = och_fma(q, f, 0.480898291f);\n"
+        "    q = och_fma(q, f, -0.721347511f);\n"
+        "    q = och_fma(f * f, q, f * 1.92596303e-8f);\n"
+        "    return (f32)(k - (i32)e) + och_fma(f, 1.44269502f, q);\n"
+        "}\n"},
     {OCH_KL_P_FLOOR, 0, 0, {0}, F32_1("och_floor", "cvt.rmi.f32.f32") BY_ELEMENT_1("och_floor")},
     {OCH_KL_P_CEIL, 0, 0, {0}, F32_1("och_ceil", "cvt.rpi.f32.f32") BY_ELEMENT_1("och_ceil")},
     {OCH_KL_P_ROUND, 0, 0, {0}, F32_1("och_round", "cvt.rni.f32.f32") BY_ELEMENT_1("och_round")},
