@@ -235,14 +235,28 @@ static och_status take_kernel(const och_obj_kernel *from, ochre_program *p, ochr
     return OCH_OK;
 }
 
+static och_status take_kernels(const och_obj *o, ochre_program *p, och_err *e) {
+    p->kernels = och_calloc(OCH_MAX(o->n_kernels, 1), sizeof *p->kernels);
+    if (!p->kernels) return och_err_nomem(e, o->n_kernels * sizeof *p->kernels, "a program's kernels");
+    for (size_t i = 0; i < o->n_kernels; i++) OCH_TRY(take_kernel(&o->kernels[i], p, &p->kernels[p->n_kernels++], e));
+    return OCH_OK;
+}
+
 /* Kernels of the code that the device runs, from its metadata. */
 static och_status list_kernels(ochre_program *p, och_err *e) {
     och_obj_bundle bundle = {0};
     och_obj *o = NULL;
     och_target_id device, code;
+    och_status st = och_target_find(p->device->d->info.arch, &device, e);
+    if (st == OCH_OK && device.target->vendor == OCH_VENDOR_NVIDIA) { /* for one target, which the seam found to be this one */
+        snprintf(p->target, sizeof p->target, "%s", device.name);
+        OCH_TRY(och_obj_parse_nvidia(p->code, p->code_bytes, &o, e));
+        st = take_kernels(o, p, e);
+        och_obj_destroy(o);
+        return st;
+    }
     OCH_TRY(och_obj_bundle_open(p->code, p->code_bytes, &bundle, e));
     const och_obj_entry *best = NULL; /* as the seam chooses: what says most of those that serve */
-    och_status st = och_target_find(p->device->d->info.arch, &device, e);
     for (size_t i = 0; i < bundle.n_entries && st == OCH_OK; i++) {
         const och_obj_entry *x = &bundle.entries[i];
         if (x->target[0] && och_target_find(x->target, &code, NULL) == OCH_OK && och_target_serves(&code, &device) &&
@@ -253,9 +267,7 @@ static och_status list_kernels(ochre_program *p, och_err *e) {
     if (st == OCH_OK) st = och_obj_parse(best->bytes, best->n_bytes, &o, e);
     if (st == OCH_OK) {
         snprintf(p->target, sizeof p->target, "%s", o->target);
-        p->kernels = och_calloc(OCH_MAX(o->n_kernels, 1), sizeof *p->kernels);
-        if (!p->kernels) st = och_err_nomem(e, o->n_kernels * sizeof *p->kernels, "a program's kernels");
-        for (size_t i = 0; i < o->n_kernels && st == OCH_OK; i++) st = take_kernel(&o->kernels[i], p, &p->kernels[p->n_kernels++], e);
+        st = take_kernels(o, p, e);
     }
     och_obj_destroy(o);
     och_obj_bundle_close(&bundle);

@@ -96,100 +96,37 @@ static och_status check_hsaco(const och_obj *o, const och_jit_job *job, const oc
     return check_layout(job, &args, err);
 }
 
-/* ---- PTX ---- */
+/* ---- PTX and cubins ---- */
 
-static bool is_word(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '$' || c == '%';
+/* The arguments of the kernel that was asked for, where the code says them. */
+static och_status check_nvidia(const void *code, size_t n_bytes, const och_jit_job *job, och_err *err) {
+    och_obj *o;
+    const char *symbol = job->request->symbol;
+    if (och_obj_parse_nvidia(code, n_bytes, &o, err) != OCH_OK) return och_err_prefix(err, "%s", job->label);
+    const och_obj_kernel *kernel = NULL;
+    for (size_t i = 0; i < o->n_kernels && symbol; i++)
+        if (!strcmp(o->kernels[i].name, symbol)) kernel = &o->kernels[i];
+    och_status st = OCH_OK;
+    if (symbol && !kernel)
+        st = och_err_set(err, OCH_CORRUPT, "%s: expected a kernel %s, found no such entry among the %zu of the code", job->label, symbol, o->n_kernels);
+    else if (kernel && job->request->has_layout) {
+        layout args = {.n = 0};
+        for (size_t i = 0; i < kernel->n_args; i++) add(&args, kernel->args[i].offset, kernel->args[i].size);
+        st = check_layout(job, &args, err);
+    }
+    och_obj_destroy(o);
+    return st;
 }
 
-/* Skips blanks and comments. */
-static const char *skip(const char *p) {
-    for (;;) {
-        p += strspn(p, " \t\r\n");
-        if (p[0] == '/' && p[1] == '/') p += strcspn(p, "\n");
-        else if (p[0] == '/' && p[1] == '*') {
-            const char *end = strstr(p + 2, "*/");
-            if (!end) return p + strlen(p);
-            p = end + 2;
-        } else return p;
-    }
-}
-
-/* One ".param" declaration up to its comma or ')': PTX ISA, "Kernel Function Parameters". False: not understood. */
-static bool parse_param(const char **at, uint32_t *end, layout *out) {
-    static const struct {
-        const char *name;
-        uint32_t bytes;
-    } types[] = {{"b8", 1},  {"u8", 1},  {"s8", 1},  {"b16", 2}, {"u16", 2}, {"s16", 2}, {"f16", 2}, {"b32", 4}, {"u32", 4},
-                 {"s32", 4}, {"f32", 4}, {"b64", 8}, {"u64", 8}, {"s64", 8}, {"f64", 8}, {"b128", 16}};
-    const char *p = skip(*at);
-    uint64_t bytes = 0, align = 0, count = 1;
-    bool pointer = false;
-    if (strncmp(p, ".param", 6)) return false;
-    for (p = skip(p + 6); *p == '.'; p = skip(p)) {
-        const char *word = ++p;
-        while (is_word(*p)) p++;
-        size_t n = (size_t)(p - word);
-        if (n == 5 && !memcmp(word, "align", 5)) {
-            char *after;
-            uint64_t value = strtoull(skip(p), &after, 10);
-            if (!pointer) align = value; /* behind .ptr it is what the pointer points to */
-            p = after;
-            continue;
-        }
-        pointer |= n == 3 && !memcmp(word, "ptr", 3);
-        for (size_t i = 0; i < OCH_COUNT(types); i++)
-            if (strlen(types[i].name) == n && !memcmp(word, types[i].name, n)) bytes = types[i].bytes;
-    }
-    while (is_word(*p)) p++;
-    p = skip(p);
-    if (*p == '[') {
-        char *after;
-        count = strtoull(p + 1, &after, 10);
-        p = skip(after);
-        if (*p++ != ']') return false;
-        p = skip(p);
-    }
-    if (!align) align = bytes;
-    if (!bytes || !count || count > 65536 || align & (align - 1) || align > 128) return false;
-    uint64_t offset = (*end + align - 1) & ~(align - 1);
-    if (offset > UINT32_MAX - bytes * count) return false;
-    add(out, (uint32_t)offset, (uint32_t)(bytes * count));
-    *end = (uint32_t)(offset + bytes * count);
-    *at = p;
-    return true;
-}
-
+/* PTX names its target behind a line's beginning. */
 static och_status check_ptx(const char *text, const och_jit_job *job, const och_target_id *target, och_err *err) {
-    const char *p = strstr(text, "\n.target"), *symbol = job->request->symbol;
-    p = p ? skip(p + strlen("\n.target")) : "";
-    size_t n = 0;
-    while (is_word(p[n])) n++;
-    if (n != strlen(target->name) || memcmp(p, target->name, n))
-        return och_err_set(err, OCH_CORRUPT, "%s: expected code for %s, found PTX for \"%.*s\"", job->label, target->name,
-                           (int)OCH_MIN(n, 40), p);
-    if (!symbol) return OCH_OK;
-    const char *entry = NULL;
-    for (const char *at = text; !entry && (at = strstr(at, ".entry")) != NULL; at += 6) {
-        const char *name = skip(at + 6);
-        size_t len = strlen(symbol);
-        if (!strncmp(name, symbol, len) && !is_word(name[len])) entry = skip(name + len);
-    }
-    if (!entry)
-        return och_err_set(err, OCH_CORRUPT, "%s: expected a kernel %s, found no such entry in the PTX", job->label, symbol);
-    if (!job->request->has_layout) return OCH_OK;
-    layout args = {.n = 0};
-    uint32_t end = 0;
-    bool ok = true;
-    if (*entry == '(') {
-        entry = skip(entry + 1);
-        while (ok && *entry != ')') {
-            ok = parse_param(&entry, &end, &args) && (*entry == ',' || *entry == ')');
-            if (ok && *entry == ',') entry = skip(entry + 1);
-        }
-    }
-    if (!ok) return och_err_set(err, OCH_CORRUPT, "%s: the parameters of %s in the PTX are not understood", job->label, symbol);
-    return check_layout(job, &args, err);
+    const char *p = strstr(text, "\n.target");
+    p = p ? p + strlen("\n.target") : "";
+    p += strspn(p, " \t");
+    size_t n = strcspn(p, " \t\r\n,/");
+    if (n == strlen(target->name) && !memcmp(p, target->name, n)) return OCH_OK;
+    return och_err_set(err, OCH_CORRUPT, "%s: expected code for %s, found PTX for \"%.*s\"", job->label, target->name,
+                       (int)OCH_MIN(n, 40), p);
 }
 
 och_status och_jit_check(const void *code, size_t n_bytes, och_jit_code_kind kind, const och_jit_job *job,
@@ -210,9 +147,8 @@ och_status och_jit_check(const void *code, size_t n_bytes, och_jit_code_kind kin
         och_obj_destroy(o);
         return st;
     }
-    if (kind == OCH_JIT_PTX) return check_ptx(code, job, target, err);
-    const uint8_t *b = code; /* e_machine 190 is EM_CUDA */
-    if (n_bytes < 64 || memcmp(b, "\177ELF", 4) || b[18] != 190 || b[19] != 0)
+    if (kind == OCH_JIT_PTX) OCH_TRY(check_ptx(code, job, target, err));
+    else if (n_bytes < 4 || memcmp(code, "\177ELF", 4))
         return och_err_set(err, OCH_CORRUPT, "%s: expected a cubin, found %zu other bytes", job->label, n_bytes);
-    return OCH_OK;
+    return check_nvidia(code, n_bytes, job, err);
 }

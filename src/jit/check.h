@@ -13,7 +13,7 @@ typedef struct och_checked {
  * another target, wave size, code object version, or argument layout, or holds no kernel of that name; both sides are named.
  * UNSUPPORTED: it asks for hidden_hostcall, which nothing here serves.
  *
- * HSACO: everything is checked. PTX: target, entry, and its parameters by natural alignment. Cubin: that it is one. */
+ * HSACO: everything is checked. PTX: target, entry, and its parameters by natural alignment. Cubin: entry and parameters. */
 och_status och_jit_check(const void *code, size_t n_bytes, och_jit_code_kind kind, const och_jit_job *job,
                          const och_target_id *target, int version, och_checked *out_checked, och_err *err) OCH_WARN_UNUSED;
 

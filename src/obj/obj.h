@@ -98,6 +98,10 @@ typedef struct och_obj {
  * relocations. */
 och_status och_obj_parse(const void *bytes, size_t n_bytes, och_obj **out_obj, och_err *err) OCH_WARN_UNUSED;
 void och_obj_destroy(och_obj *obj);
+/* Code for NVIDIA's devices, a cubin or PTX: kernels (name, LDS, registers and scratch of a cubin, the group that it was
+ * compiled for) and their arguments (offset, size; 8 bytes count as a buffer, since nothing says what they are). All else of
+ * out_obj is empty. */
+och_status och_obj_parse_nvidia(const void *bytes, size_t n_bytes, och_obj **out_obj, och_err *err) OCH_WARN_UNUSED;
 /* NULL for none. */
 const och_obj_symbol *och_obj_find_symbol(const och_obj *obj, const char *name);
 

@@ -429,7 +429,9 @@ EXPORT R cuModuleLoadDataEx(module **out, const void *image, unsigned n, int *op
     IN(cuModuleLoadDataEx, forbidden);
     static const char elf[] = "\177ELF";
     const char *text = !memcmp(image, elf, 4) ? "" : image;
-    if (text[0] && (strncmp(text, ".version", 8) || text[strlen(text) - 2] != '}')) {
+    Z end = strlen(text);
+    while (end && strchr("\n ", text[end - 1])) end--;
+    if (end && (!strstr(text, ".version") || text[end - 1] != '}')) {
         for (unsigned i = 0; i < n; i++)
             if (options[i] == 5)
                 snprintf(values[i], 128, "ptxas application ptx input, line 3; fatal   : nonsense\nsecond line");

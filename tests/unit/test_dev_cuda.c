@@ -5,6 +5,7 @@
 #include "dev/cuda/cuda_lib.h"
 
 #include <dlfcn.h>
+#include <ochre/kernels.h>
 
 /* The fake at tmp/at; where there is no C compiler the case is skipped. */
 static void make(const char *at, ...) {
@@ -702,6 +703,34 @@ TEST(doctor_says_why_not) {
     HAS(text_, "restart the machine");
 }
 
+/* Kernels of one's own: what the public interface reads of code that is not AMD's. */
+TEST(programs) {
+    FAKE(NULL);
+    set("OCHRE_JIT_COMPILER", "clang"); /* PTX */
+    set_under("OCHRE_CACHE_DIR", "cache");
+    static const char of_cuda[] = "extern \"C\" __global__ void mix(float *y, char c, double a, int n) { if (n > c) *y += (float)a; }\n";
+    ochre_device *od;
+    ochre_program *p;
+    ochre_kernel *k;
+    ochre_error e = {0};
+    CHECK(ochre_device_open("cuda:0", &od, &e) == OCHRE_OK);
+    ochre_program_options o = OCHRE_PROGRAM_OPTIONS_INIT;
+    o.language = OCHRE_LANGUAGE_CUDA;
+    ochre_status st = ochre_program_compile(od, of_cuda, strlen(of_cuda), &o, &p, &e);
+    if (st == OCHRE_UNAVAILABLE || st == OCHRE_UNSUPPORTED) _exit(SKIPPED); /* no clang that knows the target */
+    if (st != OCHRE_OK) fprintf(stderr, "%s\n", e.message), _exit(2);
+    CHECK(ochre_program_kernel(p, "mix", &k, &e) == OCHRE_OK);
+    static const size_t sizes[] = {8, 1, 8, 4}, offsets[] = {0, 8, 16, 24};
+    CHECK(ochre_kernel_argument_count(k) == 4);
+    for (size_t i = 0; i < 4; i++) {
+        ochre_argument_info info;
+        CHECK(ochre_kernel_argument(k, i, &info, &e) == OCHRE_OK);
+        CHECK(info.size_bytes == sizes[i] && info.offset_bytes == offsets[i]);
+    }
+    ochre_program_destroy(p);
+    ochre_device_close(od);
+}
+
 TEST(the_seams_suite) {
     int status;
     long ms;
@@ -761,6 +790,7 @@ int main(void) {
         cmocka_unit_test(a_finalizer_that_crashes),
         cmocka_unit_test(doctor_finds_it),
         cmocka_unit_test(doctor_says_why_not),
+        cmocka_unit_test(programs),
         cmocka_unit_test(the_seams_suite),
     };
     return cmocka_run_group_tests(tests, setup, NULL);
