@@ -99,10 +99,15 @@ static void check_complete(sim_launch_state *s) {
     pthread_cond_broadcast(&pool.done);
 }
 
+/* What may be the last is settled under the lock: once nothing is outstanding and the lock is free, whoever takes more groups
+ * may end the launch, and with it s, before this thread looks at it again. */
 static void settle(sim_launch_state *s, int64_t n) {
-    if (n == 0 || atomic_fetch_sub(&s->outstanding, n) != n) return;
+    if (n == 0) return;
+    int64_t left = atomic_load(&s->outstanding);
+    while (left > n)
+        if (atomic_compare_exchange_weak(&s->outstanding, &left, left - n)) return;
     pthread_mutex_lock(&pool.lock);
-    check_complete(s);
+    if (atomic_fetch_sub(&s->outstanding, n) == n) check_complete(s);
     pthread_mutex_unlock(&pool.lock);
 }
 
