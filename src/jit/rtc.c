@@ -221,6 +221,14 @@ done:
 
 /* ---- compiling ---- */
 
+#define LOG_BYTES ((size_t)64 << 20)
+#define CODE_BYTES ((size_t)1 << 30) /* a library that says more is wrong */
+
+static const char *error_text(const calls *k, int rc) {
+    const char *text = k->GetErrorString(rc);
+    return text ? text : "no reason given";
+}
+
 static och_status run(const och_candidate *c, const char *label, const char *text, const char *name, const char **options,
                       int n_options, och_compiled *out, och_err *err) {
     const calls *k = c->calls;
@@ -229,12 +237,12 @@ static och_status run(const och_candidate *c, const char *label, const char *tex
     if (!c->row->cuda) pthread_mutex_lock(&one_at_a_time);
     int rc = k->CreateProgram(&p, text, name, 0, NULL, NULL);
     if (rc) {
-        st = och_err_set_native(err, OCH_COMPILE, rc, "%s: %s: making the program: %s", label, c->label, k->GetErrorString(rc));
+        st = och_err_set_native(err, OCH_COMPILE, rc, "%s: %s: making the program: %s", label, c->label, error_text(k, rc));
         goto done;
     }
     rc = k->CompileProgram(p, n_options, options);
     size_t n = 0;
-    if (!k->GetProgramLogSize(p, &n) && n > 1) {
+    if (!k->GetProgramLogSize(p, &n) && n > 1 && n <= LOG_BYTES) {
         char *log = och_calloc(n + 1, 1);
         if (log && !k->GetProgramLog(p, log)) och_strbuf_puts(&out->log, log);
         if (!log) st = och_err_nomem(err, n, "a compiler's log");
@@ -244,18 +252,22 @@ static och_status run(const och_candidate *c, const char *label, const char *tex
         const char *line;
         och_first_diagnostic(och_strbuf_str(&out->log), &line, &n);
         st = och_err_set_native(err, OCH_COMPILE, rc, "%s: %.*s", label, n ? (int)OCH_MIN(n, 600) : 600,
-                                n ? line : k->GetErrorString(rc));
+                                n ? line : error_text(k, rc));
         goto done;
     }
     if (st != OCH_OK) goto done;
     rc = k->code_size(p, &n);
+    if (!rc && n > CODE_BYTES) {
+        st = och_err_set(err, OCH_COMPILE, "%s: %s: expected at most %zu bytes of code, found %zu", label, c->label, CODE_BYTES, n);
+        goto done;
+    }
     if (!rc && !(out->code = och_calloc(n + 1, 1))) {
         st = och_err_nomem(err, n, "code");
         goto done;
     }
     if (!rc) rc = k->code(p, (char *)out->code);
     if (rc)
-        st = och_err_set_native(err, OCH_COMPILE, rc, "%s: %s: taking the code: %s", label, c->label, k->GetErrorString(rc));
+        st = och_err_set_native(err, OCH_COMPILE, rc, "%s: %s: taking the code: %s", label, c->label, error_text(k, rc));
     else out->code_bytes = n;
     out->kind = k->kind;
     if (k->kind == OCH_JIT_PTX) /* its size counts the final NUL */

@@ -1,6 +1,7 @@
 /* Compilers that misbehave, and a cache's folder in which something else stands: each ends with a message that names it. */
 #include "jit_support.h"
 
+#include "base/spawn.h"
 #include "base/thread.h"
 
 #include <sys/types.h>
@@ -69,6 +70,51 @@ static void much_is_said(void **s) {
     assert_has(a->log + strlen(a->log) - 40, "bytes more");
     och_jit_artifact_destroy(a);
     och_jit_destroy(jit);
+}
+
+/* A hipRTC of the form that there is, that answers what `how` says. */
+static const char library[] = "#include <stddef.h>\n#include <string.h>\n"
+    "int hiprtcCreateProgram(void **p, const char *t, const char *n, int a, const char **b, const char **c) { *p = &p; return HOW == 1 ? 7 : 0; }\n"
+    "int hiprtcCompileProgram(void *p, int n, const char **o) { return HOW == 2 || HOW == 3 ? 6 : 0; }\n"
+    "int hiprtcDestroyProgram(void **p) { return 0; }\n"
+    "int hiprtcGetProgramLogSize(void *p, size_t *n) { *n = HOW == 4 ? (size_t)-1 : HOW == 5 ? (size_t)1 << 45 : 0; return 0; }\n"
+    "int hiprtcGetProgramLog(void *p, char *l) { return 0; }\n"
+    "const char *hiprtcGetErrorString(int e) { return HOW == 3 ? NULL : \"as it was made to\"; }\n"
+    "int hiprtcVersion(int *a, int *b) { *a = 9, *b = 0; return 0; }\n"
+    "int hiprtcGetCodeSize(void *p, size_t *n) { *n = HOW == 6 ? (size_t)-1 : HOW == 7 ? (size_t)1 << 45 : HOW == 8 ? 0 : 10; return 0; }\n"
+    "int hiprtcGetCode(void *p, char *c) { if (HOW < 6) memcpy(c, \"0123456789\", 10); return 0; }\n";
+
+static void libraries_that_misbehave(void **s) {
+    static const char *const expected[] = {"", "making the program: as it was made to", "as it was made to", "no reason given", "", "", "found 18446744073709551615",
+                                           "found 35184372088832", ""};
+    (void)s;
+    och_strbuf path = {0};
+    if (!och_spawn_find("cc", &path)) {
+        och_strbuf_deinit(&path);
+        skip();
+    }
+    for (int how = 1; how <= 8; how++) {
+        char name[32], define[32], file[300];
+        snprintf(name, sizeof name, "librtc%d.so", how);
+        snprintf(define, sizeof define, "-DHOW=%d", how);
+        snprintf(file, sizeof file, "%s", at(name));
+        const char *argv[] = {path.data, "-shared", "-fPIC", "-w", "-x", "c", define, "-", "-o", file, NULL};
+        och_spawn_result made;
+        och_err e = {0};
+        assert_ok(och_spawn_run(&(och_spawn){.argv = argv, .input = library, .input_bytes = strlen(library)}, &made, &e), e);
+        assert_int_equal(made.exit_status, 0);
+        och_spawn_result_deinit(&made);
+        setenv("OCHRE_HIPRTC", file, 1);
+        och_compilers *all;
+        assert_ok(och_compilers_create("hiprtc", NULL, &all, &e), e);
+        const och_candidate *c = och_compilers_at(all, 0);
+        assert_string_equal(c->place, file);
+        assert_int_equal(c->state, *expected[how] ? OCH_CANDIDATE_UNFIT : OCH_CANDIDATE_FOUND);
+        if (*expected[how]) assert_has(c->detail, expected[how]);
+        och_compilers_destroy(all);
+    }
+    unsetenv("OCHRE_HIPRTC");
+    och_strbuf_deinit(&path);
 }
 
 /* ---- the folder ---- */
@@ -150,7 +196,7 @@ static void other_things_as_a_lock(void **s) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(compilers_that_misbehave), cmocka_unit_test(versions_that_are_none), cmocka_unit_test(much_is_said),
-        cmocka_unit_test(other_things_in_an_entry), cmocka_unit_test(other_things_as_a_lock),
+        cmocka_unit_test(libraries_that_misbehave), cmocka_unit_test(other_things_in_an_entry), cmocka_unit_test(other_things_as_a_lock),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
