@@ -258,7 +258,8 @@ static och_status run(const och_candidate *c, const char *label, const char *tex
     if (st != OCH_OK) goto done;
     rc = k->code_size(p, &n);
     if (!rc && n > CODE_BYTES) {
-        st = och_err_set(err, OCH_COMPILE, "%s: %s: expected at most %zu bytes of code, found %zu", label, c->label, CODE_BYTES, n);
+        st = och_err_set(err, OCH_COMPILE, "%s: %s: expected at most %zu bytes of code, found %zu", label, c->label,
+                         CODE_BYTES, n);
         goto done;
     }
     if (!rc && !(out->code = och_calloc(n + 1, 1))) {

@@ -30,7 +30,8 @@ bool och_kl_count(och_kl_spec *s, och_kl_pos pos) {
 bool och_kl_enter_node(och_kl_spec *s, och_kl_pos pos) {
     if (!och_kl_count(s, pos)) return false;
     if (s->nested == MAX_NESTED)
-        return och_kl_error(s->diag, pos, "this is nested too deeply, through calls and constants: at most %d levels", MAX_NESTED);
+        return och_kl_error(s->diag, pos, "this is nested too deeply, through calls and constants: at most %d levels",
+                            MAX_NESTED);
     s->nested++;
     return true;
 }
@@ -580,8 +581,9 @@ och_status och_kl_specialise(const och_kl_unit *u, const char *kernel, const och
         n_nodes += s.n_nodes;
         if (turn == MAX_LOWERINGS || n_nodes > MAX_ALL_NODES) {
             och_err_clear(&first);
-            st = och_err_set(&first, OCH_COMPILE, "kernel %s: too large to find out what is uniform: %d rounds, %llu nodes; a loop's "
-                             "variables that hand values on, each to the one before it, take a round each", kernel, turn + 1,
+            st = och_err_set(&first, OCH_COMPILE,
+                             "kernel %s: too large to find out what is uniform: %d rounds, %llu nodes; a loop's variables "
+                             "that hand values on, each to the one before it, take a round each", kernel, turn + 1,
                              (unsigned long long)n_nodes);
             break;
         }

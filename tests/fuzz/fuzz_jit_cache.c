@@ -1,6 +1,6 @@
-/* The files of a cache entry, each of any content: it is read whole or refused, and what it gives is inside what was read. In half
- * of the runs hashes and sizes are made right first, so that what they guard is reached too. Input: the manifest, then a 0xff byte
- * and code, record and log, each before a 0xff byte. */
+/* The files of a cache entry, each of any content: it is read whole or refused, and what it gives is inside what was
+ * read. In half of the runs hashes and sizes are made right first, so that what they guard is reached too. Input: the
+ * manifest, then a 0xff byte and code, record and log, each before a 0xff byte. */
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "base/strbuf.h"
@@ -31,7 +31,8 @@ static void write_part(const char *name, const void *bytes, size_t n) {
 
 static void make_folder(void) {
     char path[128];
-    snprintf(folder, sizeof folder, "%s/och-fuzz-cache-%ld", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp", (long)getpid());
+    snprintf(folder, sizeof folder, "%s/och-fuzz-cache-%ld", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp",
+             (long)getpid());
     snprintf(path, sizeof path, "%s/v%d", folder, OCH_JIT_FORMAT);
     snprintf(entry, sizeof entry, "%s/%s", path, key);
     check(mkdir(folder, 0700) == 0 && mkdir(path, 0700) == 0 && mkdir(entry, 0700) == 0);

@@ -1,5 +1,5 @@
-/* Code of any content against what was asked: PTX, code objects and cubins, with and without a symbol and a layout. It is right
- * or there is a message; what it is said to take is within what was read. */
+/* Code of any content against what was asked: PTX, code objects and cubins, with and without a symbol and a layout. It
+ * is right or there is a message; what it is said to take is within what was read. */
 #include "base/alloc.h"
 #include "jit/check.h"
 
@@ -28,11 +28,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     och_err e = {0};
     och_jit_request q = {.kernel = "k", .target = targets[how & 3], .dialect = how & 1 ? OCH_JIT_HIP : OCH_JIT_CUDA};
     if (how & 4) q.symbol = "k";
-    if (how & 4 && how & 8) q.has_layout = true, q.args = args, q.n_args = 1 + (how >> 4) % 8, q.kernarg_bytes = args[q.n_args - 1].offset_bytes + args[q.n_args - 1].size_bytes;
+    if (how & 4 && how & 8)
+        q.has_layout = true, q.args = args, q.n_args = 1 + (how >> 4) % 8,
+        q.kernarg_bytes = args[q.n_args - 1].offset_bytes + args[q.n_args - 1].size_bytes;
     check(och_jit_job_init(&q, &job, &e) == OCH_OK);
     for (int kind = OCH_JIT_HSACO; kind <= OCH_JIT_CUBIN; kind++) {
         och_err_clear(&e);
-        och_status st = och_jit_check(code, size, (och_jit_code_kind)kind, &job, &job.target, job.code_object_version, &made, &e);
+        och_status st =
+            och_jit_check(code, size, (och_jit_code_kind)kind, &job, &job.target, job.code_object_version, &made, &e);
         check(st == e.status && (st == OCH_OK || e.message[0]));
         if (st == OCH_OK && kind == OCH_JIT_HSACO) check(made.code_object_version == job.code_object_version);
     }

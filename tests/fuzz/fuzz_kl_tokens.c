@@ -1,6 +1,7 @@
-/* Kernel files changed word by word, so that most of them still parse and reach what types, uniformity and lowering look at. The
- * library and the built-in formats are part of each unit as of any other; parameters without a default are given a value; the
- * target changes with the text. What is specialised is printed, twice the same, and its signature takes launches of any sizes. */
+/* Kernel files changed word by word, so that most of them still parse and reach what types, uniformity and lowering
+ * look at. The library and the built-in formats are part of each unit as of any other; parameters without a default are
+ * given a value; the target changes with the text. What is specialised is printed, twice the same, and its signature
+ * takes launches of any sizes. */
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "kl/ast.h"
@@ -13,7 +14,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned int seed);
-size_t LLVMFuzzerCustomCrossOver(const uint8_t *a, size_t a_size, const uint8_t *b, size_t b_size, uint8_t *out, size_t max_size, unsigned int seed);
+size_t LLVMFuzzerCustomCrossOver(const uint8_t *a, size_t a_size, const uint8_t *b, size_t b_size, uint8_t *out,
+                                 size_t max_size, unsigned int seed);
 
 static void check(bool ok) {
     if (!ok) abort();
@@ -27,7 +29,9 @@ typedef struct word {
     size_t at, n;
 } word;
 
-static bool is_name(uint8_t c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; }
+static bool is_name(uint8_t c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
 
 /* A name or number, a run of blanks, or one other byte. */
 static size_t split(const uint8_t *text, size_t size, word *out) {
@@ -50,15 +54,134 @@ static uint32_t draw(size_t below) {
 }
 
 static const char *const given[] = {
-    "0", "1", "2", "3", "4", "8", "16", "31", "32", "33", "64", "128", "1024", "4096", "65536", "2147483647", "4294967295", "9223372036854775807", "0.0", "1.5",
-    "1e38", "f32", "f16", "bf16", "fp8", "bf8", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "bool", "f32x4", "f16x8", "u32x2", "i32x4", "f32x16",
-    "group", "wave", "thread.id", "group.id.x", "wave.lane", "wave.first", "wave.size", "group.size", "cluster(8)", "cluster(32)", "true", "false", "n", "d",
-    "group.barrier();", "group.sum(1.0)", "wave.max(1.0)", "wave.shuffle_xor(1, 1)", "static for i in 0..4 { }", "if wave.first { }", "let a = 1;", "var a = 0.0;",
-    "for i in group.lanes(n) { }", "for i in wave.lanes(4) { }", "while false { }", "break;", "continue;", "return;", "fma(1.0, 2.0, 3.0)", "min", "max", "exp",
-    "atomic_add", "dot4_us", "perm", "bfe", "bits<u32>", "has(matrix)", "Q4_K", "Q8_0", "F16", "T", "F", ".row(0)", ".load4(0)", ".store4(0, f32x4(1.0))",
-    ".unit(0)", ".decode()", "<<", ">>", "%", "/", "-", "!", "~", "&&", "||", "==", "<=", "?", ":", "(", ")", "[", "]", "{", "}", ";", ",", "..", " pad auto",
-    "acc_tile<f32, 32, 32>", ".mma(A, B)", ".map((i, j, v) => v)", ".each((i, j, v) => { })", ".row_max()", ".to_lds(A)", "pipeline k in 0..n step 32 depth 2 ",
-    "stage { }", "do { }", "copy A[0] <- a.sub(0, 0);", "lds A: f16[32][32];", "require n % 8 == 0", "over x", "in?", "inout", "out", "in",
+    "0",
+    "1",
+    "2",
+    "3",
+    "4",
+    "8",
+    "16",
+    "31",
+    "32",
+    "33",
+    "64",
+    "128",
+    "1024",
+    "4096",
+    "65536",
+    "2147483647",
+    "4294967295",
+    "9223372036854775807",
+    "0.0",
+    "1.5",
+    "1e38",
+    "f32",
+    "f16",
+    "bf16",
+    "fp8",
+    "bf8",
+    "i8",
+    "u8",
+    "i16",
+    "u16",
+    "i32",
+    "u32",
+    "i64",
+    "u64",
+    "bool",
+    "f32x4",
+    "f16x8",
+    "u32x2",
+    "i32x4",
+    "f32x16",
+    "group",
+    "wave",
+    "thread.id",
+    "group.id.x",
+    "wave.lane",
+    "wave.first",
+    "wave.size",
+    "group.size",
+    "cluster(8)",
+    "cluster(32)",
+    "true",
+    "false",
+    "n",
+    "d",
+    "group.barrier();",
+    "group.sum(1.0)",
+    "wave.max(1.0)",
+    "wave.shuffle_xor(1, 1)",
+    "static for i in 0..4 { }",
+    "if wave.first { }",
+    "let a = 1;",
+    "var a = 0.0;",
+    "for i in group.lanes(n) { }",
+    "for i in wave.lanes(4) { }",
+    "while false { }",
+    "break;",
+    "continue;",
+    "return;",
+    "fma(1.0, 2.0, 3.0)",
+    "min",
+    "max",
+    "exp",
+    "atomic_add",
+    "dot4_us",
+    "perm",
+    "bfe",
+    "bits<u32>",
+    "has(matrix)",
+    "Q4_K",
+    "Q8_0",
+    "F16",
+    "T",
+    "F",
+    ".row(0)",
+    ".load4(0)",
+    ".store4(0, f32x4(1.0))",
+    ".unit(0)",
+    ".decode()",
+    "<<",
+    ">>",
+    "%",
+    "/",
+    "-",
+    "!",
+    "~",
+    "&&",
+    "||",
+    "==",
+    "<=",
+    "?",
+    ":",
+    "(",
+    ")",
+    "[",
+    "]",
+    "{",
+    "}",
+    ";",
+    ",",
+    "..",
+    " pad auto",
+    "acc_tile<f32, 32, 32>",
+    ".mma(A, B)",
+    ".map((i, j, v) => v)",
+    ".each((i, j, v) => { })",
+    ".row_max()",
+    ".to_lds(A)",
+    "pipeline k in 0..n step 32 depth 2 ",
+    "stage { }",
+    "do { }",
+    "copy A[0] <- a.sub(0, 0);",
+    "lds A: f16[32][32];",
+    "require n % 8 == 0",
+    "over x",
+    "in?",
+    "inout",
+    "out",
+    "in",
 };
 
 static size_t change(uint8_t *data, size_t size, size_t max_size) {
@@ -71,20 +194,28 @@ static size_t change(uint8_t *data, size_t size, size_t max_size) {
     const uint8_t *put = NULL;
     size_t n_put = 0, cut = a.n;
     switch (draw(8)) {
-    case 0: break;                                                  /* a word goes */
-    case 1: put = copy + b.at, n_put = b.n; break;                  /* another takes its place */
-    case 2: put = copy + b.at, n_put = b.n, cut = 0; break;         /* another comes before it */
-    case 3: case 4: {                                               /* one of ours takes its place, or comes before it */
+    case 0:
+        break; /* a word goes */
+    case 1:
+        put = copy + b.at, n_put = b.n;
+        break; /* another takes its place */
+    case 2:
+        put = copy + b.at, n_put = b.n, cut = 0;
+        break; /* another comes before it */
+    case 3:
+    case 4: { /* one of ours takes its place, or comes before it */
         const char *text = given[draw(sizeof given / sizeof *given)];
         put = (const uint8_t *)text, n_put = strlen(text);
         if (draw(2)) cut = 0;
         break;
     }
-    default: {                                                      /* a run of words goes, is doubled, or comes elsewhere */
+    default: { /* a run of words goes, is doubled, or comes elsewhere */
         size_t first = draw(n), count = 1 + draw(12), last = first + count < n ? first + count : n - 1;
         word run = {words[first].at, words[last].at + words[last].n - words[first].at};
-        if (draw(3) == 0) a = run, cut = run.n;
-        else put = copy + run.at, n_put = run.n, cut = 0;
+        if (draw(3) == 0)
+            a = run, cut = run.n;
+        else
+            put = copy + run.at, n_put = run.n, cut = 0;
         break;
     }
     }
@@ -107,7 +238,8 @@ static size_t cut_at(const uint8_t *text, size_t size) {
     return at < size ? at + 1 : size;
 }
 
-size_t LLVMFuzzerCustomCrossOver(const uint8_t *a, size_t a_size, const uint8_t *b, size_t b_size, uint8_t *out, size_t max_size, unsigned int seed) {
+size_t LLVMFuzzerCustomCrossOver(const uint8_t *a, size_t a_size, const uint8_t *b, size_t b_size, uint8_t *out,
+                                 size_t max_size, unsigned int seed) {
     state = seed;
     size_t n = cut_at(a, a_size), from = cut_at(b, b_size), m = b_size - from;
     if (n > max_size) n = max_size;
@@ -137,8 +269,10 @@ static void launches(const och_kl_signature *s) {
             if (s->args[i].kind != OCH_KL_A_BUFFER) x[i].row_bytes[0] = 1 << 20;
             x[i].integer = 1;
         }
-        if (och_kl_pack(s, x, s->n_args, &packed, &err) == OCH_OK) check(packed.n_bytes <= OCH_KL_MAX_ARG_BYTES);
-        else check(err.message[0] != 0);
+        if (och_kl_pack(s, x, s->n_args, &packed, &err) == OCH_OK)
+            check(packed.n_bytes <= OCH_KL_MAX_ARG_BYTES);
+        else
+            check(err.message[0] != 0);
     }
 }
 
@@ -151,9 +285,13 @@ static void specialise(const och_kl_unit *u, const och_kl_decl *kernel, const oc
         if (d->kind == OCH_KL_D_FORMAT && !*format) format = d->name;
     for (const och_kl_param_ast *p = kernel->params; p && n < MAX_PARAMS; p = p->next) {
         if (p->default_value) continue;
-        snprintf(numbers[n], sizeof numbers[n], "%d", p->ranged && p->lo->kind == OCH_KL_E_INT && p->lo->u.integer < 1024 ? (int)p->lo->u.integer : 4);
+        snprintf(numbers[n], sizeof numbers[n], "%d",
+                 p->ranged && p->lo->kind == OCH_KL_E_INT && p->lo->u.integer < 1024 ? (int)p->lo->u.integer : 4);
         bindings[n].name = p->name;
-        bindings[n].value = p->kind == OCH_KL_P_ELEM ? "f16" : p->kind == OCH_KL_P_FORMAT ? format : p->kind == OCH_KL_P_BOOL ? "true" : numbers[n];
+        bindings[n].value = p->kind == OCH_KL_P_ELEM     ? "f16"
+                            : p->kind == OCH_KL_P_FORMAT ? format
+                            : p->kind == OCH_KL_P_BOOL   ? "true"
+                                                         : numbers[n];
         n++;
     }
     och_kl_code *code;
@@ -161,7 +299,8 @@ static void specialise(const och_kl_unit *u, const och_kl_decl *kernel, const oc
     static och_kl_signature back;
     och_err err = {0};
     och_status st = och_kl_specialise(u, kernel->name, bindings, n, profile, &code, &diag, &err);
-    check(st == err.status && (st == OCH_OK) == (code != NULL) && (st == OCH_OK || err.message[0]) && st != OCH_INTERNAL);
+    check(st == err.status && (st == OCH_OK) == (code != NULL) && (st == OCH_OK || err.message[0]) &&
+          st != OCH_INTERNAL);
     if (code) {
         st = och_kl_emit(code, &text, &err);
         check(st == OCH_OK && och_kl_emit(code, &again, &err) == OCH_OK);

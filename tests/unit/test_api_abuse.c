@@ -1,4 +1,5 @@
-/* The public API of kernels, used wrongly and from many threads: there is a status with a message, and nothing is lost. */
+/* The public API of kernels, used wrongly and from many threads: there is a status with a message, and nothing is lost.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,33 +17,40 @@
 #include "base/spawn.h"
 #include "base/strbuf.h"
 
-static const char text[] = "kernel scale(x: in buf<f32>[n, d], y: out buf<f32>[n, d] over x, a: f32) require d % 4 == 0 launch grid(n) waves(2)\n"
-                           "{ let r = group.id.x; for i in group.lanes(d / 4) { y.row(r).store4(i, f32x4(a) * x.row(r).load4(i)); } }\n"
-                           "kernel spin(y: inout buf<i32>[n], rounds: i32) launch grid(n) waves(1)\n"
-                           "{ var k = y[group.id.x]; for i in 0..rounds { k = k * 1664525 + 1013904223; } group.barrier(); if wave.first { y[group.id.x] = k; } }\n"
-                           "kernel far(y: out buf<f32>[n], at: i64) launch grid(1) waves(1) { if wave.first { y[at] = 1.0; } }\n"
-                           "kernel maybe(x: in? buf<f32>[n], y: out buf<f32>[n]) launch grid(ceil_div(n, 64)) waves(1)\n"
-                           "{ for i in group.lanes(n) { if x.present { y[i] = x[i]; } else { y[i] = 7.0; } } }\n";
-static const char hip_text[] = "extern \"C\" __global__ void put(int *y, int v, unsigned char c, double d) { y[threadIdx.x] = v + c + (int)d; }\n"
-                               "extern \"C\" __global__ void none() {}\n";
+static const char text[] =
+    "kernel scale(x: in buf<f32>[n, d], y: out buf<f32>[n, d] over x, a: f32) require d % 4 == 0 launch grid(n) "
+    "waves(2)\n"
+    "{ let r = group.id.x; for i in group.lanes(d / 4) { y.row(r).store4(i, f32x4(a) * x.row(r).load4(i)); } }\n"
+    "kernel spin(y: inout buf<i32>[n], rounds: i32) launch grid(n) waves(1)\n"
+    "{ var k = y[group.id.x]; for i in 0..rounds { k = k * 1664525 + 1013904223; } group.barrier(); if wave.first { "
+    "y[group.id.x] = k; } }\n"
+    "kernel far(y: out buf<f32>[n], at: i64) launch grid(1) waves(1) { if wave.first { y[at] = 1.0; } }\n"
+    "kernel maybe(x: in? buf<f32>[n], y: out buf<f32>[n]) launch grid(ceil_div(n, 64)) waves(1)\n"
+    "{ for i in group.lanes(n) { if x.present { y[i] = x[i]; } else { y[i] = 7.0; } } }\n";
+static const char hip_text[] =
+    "extern \"C\" __global__ void put(int *y, int v, unsigned char c, double d) { y[threadIdx.x] = v + c + (int)d; }\n"
+    "extern \"C\" __global__ void none() {}\n";
 
 static void need_compiler(void) {
     och_strbuf path = {0};
-    bool found = och_spawn_find("clang-22", &path) || och_spawn_find("clang-19", &path) || och_spawn_find("clang", &path);
+    bool found =
+        och_spawn_find("clang-22", &path) || och_spawn_find("clang-19", &path) || och_spawn_find("clang", &path);
     och_strbuf_deinit(&path);
     if (!found) skip();
 }
 
-#define OK(call)                                                                       \
-    do {                                                                               \
-        if ((call) != OCHRE_OK) fail_msg("%s: %s", #call, e.message);                  \
+#define OK(call)                                                                                                       \
+    do {                                                                                                               \
+        if ((call) != OCHRE_OK) fail_msg("%s: %s", #call, e.message);                                                  \
     } while (0)
 /* The status, and a message that says `what`. */
-#define REFUSED(call, expected, what)                                                                                                                  \
-    do {                                                                                                                                               \
-        memset(&e, 0, sizeof e);                                                                                                                       \
-        ochre_status found_ = (call);                                                                                                                  \
-        if (found_ != (expected) || !strstr(e.message, what)) fail_msg("%s: expected %d and \"%s\", found %d \"%s\"", #call, (int)(expected), what, (int)found_, e.message); \
+#define REFUSED(call, expected, what)                                                                                  \
+    do {                                                                                                               \
+        memset(&e, 0, sizeof e);                                                                                       \
+        ochre_status found_ = (call);                                                                                  \
+        if (found_ != (expected) || !strstr(e.message, what))                                                          \
+            fail_msg("%s: expected %d and \"%s\", found %d \"%s\"", #call, (int)(expected), what, (int)found_,         \
+                     e.message);                                                                                       \
     } while (0)
 
 static ochre_program *compile(ochre_device *d, const char *kernel) {
@@ -73,7 +81,10 @@ static void launches(void **state) {
     uint64_t x = ochre_buffer_address(b), y = ochre_buffer_address(c);
     ochre_program *p = compile(d, "scale");
     ochre_kernel *k = kernel_of(p, "scale");
-    ochre_argument a[4] = {{.name = "x", .address = x, .dims = {4, 64}}, {.name = "y", .address = y, .dims = {4, 64}}, {.name = "a", .real = 2}, {.name = "a", .real = 2}};
+    ochre_argument a[4] = {{.name = "x", .address = x, .dims = {4, 64}},
+                           {.name = "y", .address = y, .dims = {4, 64}},
+                           {.name = "a", .real = 2},
+                           {.name = "a", .real = 2}};
     OK(ochre_kernel_launch(k, NULL, a, 3, &e));
     REFUSED(ochre_kernel_launch(k, NULL, a, 2, &e), OCHRE_INVALID, "argument a is not given");
     REFUSED(ochre_kernel_launch(k, NULL, a, 4, &e), OCHRE_INVALID, "given twice");
@@ -119,7 +130,8 @@ static void launches(void **state) {
     a[0].row_bytes[0] = UINT64_MAX - 15;
     REFUSED(ochre_kernel_launch(k, NULL, a, 3, &e), OCHRE_RANGE, "overflows");
     a[0].row_bytes[0] = 0;
-    REFUSED(ochre_kernel_launch_raw(k, NULL, (uint32_t[]){1, 1, 1}, (uint32_t[]){64, 1, 1}, 0, NULL, 0, &e), OCHRE_INVALID, "launch it with ochre_kernel_launch");
+    REFUSED(ochre_kernel_launch_raw(k, NULL, (uint32_t[]){1, 1, 1}, (uint32_t[]){64, 1, 1}, 0, NULL, 0, &e),
+            OCHRE_INVALID, "launch it with ochre_kernel_launch");
     ochre_program *q = compile(d, "maybe");
     ochre_argument m[2] = {{.name = "y", .address = y, .dims = {100}}, {.name = "x"}};
     OK(ochre_kernel_launch(kernel_of(q, "maybe"), NULL, m, 2, &e));
@@ -151,7 +163,8 @@ static void raw(void **state) {
     unsigned char c = 4;
     double r = 5;
     const void *args[] = {&at, &v, &c, &r};
-    uint32_t one[] = {1, 1, 1}, zero[] = {0, 1, 1}, wave[] = {64, 1, 1}, huge[] = {UINT32_MAX, UINT32_MAX, UINT32_MAX}, much[] = {1025, 1, 1};
+    uint32_t one[] = {1, 1, 1}, zero[] = {0, 1, 1}, wave[] = {64, 1, 1}, huge[] = {UINT32_MAX, UINT32_MAX, UINT32_MAX},
+             much[] = {1025, 1, 1};
     OK(ochre_kernel_launch_raw(k, NULL, one, wave, 0, args, 4, &e));
     int got[64];
     OK(ochre_buffer_read(b, 0, got, sizeof got, &e));
@@ -181,7 +194,18 @@ static void raw(void **state) {
 }
 
 static void texts(void **state) {
-    static const char *const bad[] = {"", " ", "\n", "kernel", "kernel k(", "\xff\xfe", "use \"nowhere.ok\";", "const a = a;", "fn f() {}", "/*", "\"", "kernel k() launch grid(1) waves(1) {"};
+    static const char *const bad[] = {"",
+                                      " ",
+                                      "\n",
+                                      "kernel",
+                                      "kernel k(",
+                                      "\xff\xfe",
+                                      "use \"nowhere.ok\";",
+                                      "const a = a;",
+                                      "fn f() {}",
+                                      "/*",
+                                      "\"",
+                                      "kernel k() launch grid(1) waves(1) {"};
     (void)state;
     need_compiler();
     ochre_error e = {0};
@@ -194,11 +218,13 @@ static void texts(void **state) {
         ochre_program_options o = OCHRE_PROGRAM_OPTIONS_INIT;
         o.language = OCHRE_LANGUAGE_HIP;
         o.file_name = "a \"b\"\\\n.hip";
-        if (ochre_program_compile(d, bad[i], strlen(bad[i]), &o, &p, &e) == OCHRE_OK) { /* a text of nothing is a program of nothing */
+        if (ochre_program_compile(d, bad[i], strlen(bad[i]), &o, &p, &e) ==
+            OCHRE_OK) { /* a text of nothing is a program of nothing */
             assert_int_equal(ochre_program_kernel_count(p), 0);
             assert_null(ochre_program_kernel_name(p, 0));
             ochre_program_destroy(p);
-        } else assert_true(!p && e.message[0]);
+        } else
+            assert_true(!p && e.message[0]);
     }
     ochre_program_options o = OCHRE_PROGRAM_OPTIONS_INIT;
     REFUSED(ochre_program_compile(d, text, sizeof text, &o, &p, &e), OCHRE_INVALID, "NUL");
@@ -227,7 +253,8 @@ static void texts(void **state) {
     assert_true(ochre_program_compile(d, hip_text, strlen(hip_text), &o, &p, &e) != OCHRE_OK && e.message[0]);
     uint8_t garbage[4096];
     for (size_t i = 0; i < sizeof garbage; i++) garbage[i] = (uint8_t)(i * 131 >> 3);
-    for (size_t n = 1; n < sizeof garbage; n = n * 3 + 1) assert_true(ochre_program_load(d, garbage, n, &p, &e) != OCHRE_OK && e.message[0]);
+    for (size_t n = 1; n < sizeof garbage; n = n * 3 + 1)
+        assert_true(ochre_program_load(d, garbage, n, &p, &e) != OCHRE_OK && e.message[0]);
     memcpy(garbage, "\177ELF\2\1\1", 7);
     assert_true(ochre_program_load(d, garbage, sizeof garbage, &p, &e) != OCHRE_OK && e.message[0]);
     ochre_device_close(d);
@@ -244,7 +271,8 @@ static void late_errors(void **state) {
     OK(ochre_device_open("sim:gfx1201", &d, &e));
     OK(ochre_buffer_create(d, 4096, &b, &e));
     ochre_program *p = compile(d, "far");
-    ochre_argument a[] = {{.name = "y", .address = ochre_buffer_address(b), .dims = {1024}}, {.name = "at", .integer = (int64_t)1 << 40}};
+    ochre_argument a[] = {{.name = "y", .address = ochre_buffer_address(b), .dims = {1024}},
+                          {.name = "at", .integer = (int64_t)1 << 40}};
     memset(&e, 0, sizeof e);
     ochre_status st = ochre_kernel_launch(kernel_of(p, "far"), NULL, a, 2, &e);
     if (st == OCHRE_OK) st = ochre_device_synchronise(d, &e);
@@ -274,16 +302,20 @@ static void in_flight(void **state) {
         ochre_buffer *b;
         OK(ochre_buffer_create(d, 4096, &b, &e));
         ochre_program *p = compile(d, "spin");
-        ochre_argument a[] = {{.name = "y", .address = ochre_buffer_address(b), .dims = {16}}, {.name = "rounds", .integer = 20000}};
+        ochre_argument a[] = {{.name = "y", .address = ochre_buffer_address(b), .dims = {16}},
+                              {.name = "rounds", .integer = 20000}};
         OK(ochre_kernel_launch(kernel_of(p, "spin"), NULL, a, 2, &e));
-        if (i % 2) ochre_buffer_destroy(b), ochre_program_destroy(p);
-        else ochre_program_destroy(p), ochre_buffer_destroy(b);
+        if (i % 2)
+            ochre_buffer_destroy(b), ochre_program_destroy(p);
+        else
+            ochre_program_destroy(p), ochre_buffer_destroy(b);
     }
     ochre_buffer *b; /* programs and buffers keep the device */
     OK(ochre_buffer_create(d, 4096, &b, &e));
     ochre_program *p = compile(d, "spin");
     ochre_device_close(d);
-    ochre_argument a[] = {{.name = "y", .address = ochre_buffer_address(b), .dims = {16}}, {.name = "rounds", .integer = 20000}};
+    ochre_argument a[] = {{.name = "y", .address = ochre_buffer_address(b), .dims = {16}},
+                          {.name = "rounds", .integer = 20000}};
     OK(ochre_kernel_launch(kernel_of(p, "spin"), NULL, a, 2, &e));
     int y[16];
     OK(ochre_buffer_read(b, 0, y, sizeof y, &e));
@@ -319,11 +351,14 @@ static void *work(void *arg) {
         uint32_t y[32];
         for (uint32_t j = 0; j < 32; j++) y[j] = j + (uint32_t)(w->number * 100 + i);
         ochre_argument a[] = {{.name = "y", .dims = {32}}, {.name = "rounds", .integer = 50 + w->number}};
-        w->good = ochre_program_compile(w->d, text, strlen(text), &o, &p, &e) == OCHRE_OK && ochre_program_kernel(p, "spin", &k, &e) == OCHRE_OK &&
-                  ochre_buffer_create(w->d, sizeof y, &b, &e) == OCHRE_OK && ochre_buffer_write(b, 0, y, sizeof y, &e) == OCHRE_OK;
+        w->good = ochre_program_compile(w->d, text, strlen(text), &o, &p, &e) == OCHRE_OK &&
+                  ochre_program_kernel(p, "spin", &k, &e) == OCHRE_OK &&
+                  ochre_buffer_create(w->d, sizeof y, &b, &e) == OCHRE_OK &&
+                  ochre_buffer_write(b, 0, y, sizeof y, &e) == OCHRE_OK;
         if (w->good) {
             a[0].address = ochre_buffer_address(b);
-            w->good = ochre_kernel_launch(k, NULL, a, 2, &e) == OCHRE_OK && ochre_buffer_read(b, 0, y, sizeof y, &e) == OCHRE_OK;
+            w->good = ochre_kernel_launch(k, NULL, a, 2, &e) == OCHRE_OK &&
+                      ochre_buffer_read(b, 0, y, sizeof y, &e) == OCHRE_OK;
         }
         for (uint32_t j = 0; j < 32 && w->good; j++)
             if (y[j] != spun(j + (uint32_t)(w->number * 100 + i), 50 + w->number)) {
@@ -373,18 +408,27 @@ static void nothing(void **state) {
     ochre_device_close(NULL);
     ochre_buffer_destroy(NULL);
     ochre_program_destroy(NULL);
-    assert_true(ochre_buffer_address(NULL) == 0 && !ochre_buffer_host(NULL) && !ochre_program_kernel_count(NULL) && !ochre_program_kernel_name(NULL, 0) &&
-                !ochre_program_code(NULL, &n) && !n && !ochre_program_code(NULL, NULL) && ochre_program_log(NULL) && !ochre_kernel_argument_count(NULL));
-    assert_true(ochre_device_open("cpu", NULL, &e) == OCHRE_INVALID && ochre_device_open("cpu", NULL, NULL) == OCHRE_INVALID);
-    assert_true(ochre_device_describe(NULL, &di, &e) == OCHRE_INVALID && ochre_device_synchronise(NULL, &e) == OCHRE_INVALID);
-    assert_true(ochre_buffer_create(NULL, 1, &b, &e) == OCHRE_INVALID && ochre_buffer_write(NULL, 0, &n, 1, &e) == OCHRE_INVALID &&
+    assert_true(ochre_buffer_address(NULL) == 0 && !ochre_buffer_host(NULL) && !ochre_program_kernel_count(NULL) &&
+                !ochre_program_kernel_name(NULL, 0) && !ochre_program_code(NULL, &n) && !n &&
+                !ochre_program_code(NULL, NULL) && ochre_program_log(NULL) && !ochre_kernel_argument_count(NULL));
+    assert_true(ochre_device_open("cpu", NULL, &e) == OCHRE_INVALID &&
+                ochre_device_open("cpu", NULL, NULL) == OCHRE_INVALID);
+    assert_true(ochre_device_describe(NULL, &di, &e) == OCHRE_INVALID &&
+                ochre_device_synchronise(NULL, &e) == OCHRE_INVALID);
+    assert_true(ochre_buffer_create(NULL, 1, &b, &e) == OCHRE_INVALID &&
+                ochre_buffer_write(NULL, 0, &n, 1, &e) == OCHRE_INVALID &&
                 ochre_buffer_read(NULL, 0, &n, 1, &e) == OCHRE_INVALID);
-    assert_true(ochre_program_compile(NULL, "", 0, NULL, &p, &e) == OCHRE_INVALID && ochre_program_load(NULL, "", 0, &p, &e) == OCHRE_INVALID &&
+    assert_true(ochre_program_compile(NULL, "", 0, NULL, &p, &e) == OCHRE_INVALID &&
+                ochre_program_load(NULL, "", 0, &p, &e) == OCHRE_INVALID &&
                 ochre_program_kernel(NULL, "", &k, &e) == OCHRE_INVALID);
-    assert_true(ochre_kernel_argument(NULL, 0, &ai, &e) == OCHRE_INVALID && ochre_kernel_declare_outputs(NULL, NULL, 0, &e) == OCHRE_INVALID &&
-                ochre_kernel_describe(NULL, &ki, &e) == OCHRE_INVALID && ochre_kernel_launch(NULL, NULL, NULL, 0, NULL) == OCHRE_INVALID);
+    assert_true(ochre_kernel_argument(NULL, 0, &ai, &e) == OCHRE_INVALID &&
+                ochre_kernel_declare_outputs(NULL, NULL, 0, &e) == OCHRE_INVALID &&
+                ochre_kernel_describe(NULL, &ki, &e) == OCHRE_INVALID &&
+                ochre_kernel_launch(NULL, NULL, NULL, 0, NULL) == OCHRE_INVALID);
     OK(ochre_device_open("cpu", &d, &e));
-    assert_true(ochre_buffer_create(d, 0, &b, &e) != OCHRE_OK && ochre_buffer_create(d, UINT64_MAX, &b, &e) != OCHRE_OK && ochre_buffer_create(d, 8, NULL, &e) == OCHRE_INVALID);
+    assert_true(ochre_buffer_create(d, 0, &b, &e) != OCHRE_OK &&
+                ochre_buffer_create(d, UINT64_MAX, &b, &e) != OCHRE_OK &&
+                ochre_buffer_create(d, 8, NULL, &e) == OCHRE_INVALID);
     OK(ochre_buffer_create(d, 8, &b, &e));
     REFUSED(ochre_buffer_write(b, 4, &n, 5, &e), OCHRE_RANGE, "5 bytes at 4");
     REFUSED(ochre_buffer_write(b, UINT64_MAX, &n, 1, &e), OCHRE_RANGE, "1 bytes at");
@@ -400,8 +444,13 @@ static void nothing(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing), cmocka_unit_test(launches),    cmocka_unit_test(raw),       cmocka_unit_test(texts),
-        cmocka_unit_test(late_errors), cmocka_unit_test(in_flight), cmocka_unit_test(threads_and_devices),
+        cmocka_unit_test(nothing),
+        cmocka_unit_test(launches),
+        cmocka_unit_test(raw),
+        cmocka_unit_test(texts),
+        cmocka_unit_test(late_errors),
+        cmocka_unit_test(in_flight),
+        cmocka_unit_test(threads_and_devices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* Compilers that misbehave, and a cache's folder in which something else stands: each ends with a message that names it. */
+/* Compilers that misbehave, and a cache's folder in which something else stands: each ends with a message that names
+ * it. */
 #include "jit_support.h"
 
 #include "base/spawn.h"
@@ -9,7 +10,10 @@
 static och_jit *open_jit(const char *compiler) {
     och_jit *jit;
     och_err e = {0};
-    assert_ok(och_jit_create(&(och_jit_options){.compiler = compiler, .only_these_packs = true, .compile_timeout_ns = 2000000000}, &jit, &e), e);
+    assert_ok(och_jit_create(
+                  &(och_jit_options){.compiler = compiler, .only_these_packs = true, .compile_timeout_ns = 2000000000},
+                  &jit, &e),
+              e);
     return jit;
 }
 
@@ -19,7 +23,8 @@ static void refused(const char *compiler, och_status status, const char *what) {
     och_jit_artifact *a;
     och_err e = {0};
     och_status st = och_jit_get(jit, &q, &a, NULL, &e);
-    if (st != status || a) fail_msg("%s: expected %s, found %s: %s", what, och_status_name(status), och_status_name(st), e.message);
+    if (st != status || a)
+        fail_msg("%s: expected %s, found %s: %s", what, och_status_name(status), och_status_name(st), e.message);
     assert_has(e.message, what);
     assert_has(e.message, compiler);
     och_jit_destroy(jit);
@@ -38,7 +43,8 @@ static void compilers_that_misbehave(void **s) {
         {"echo hello", OCH_CORRUPT, "what clang 22.1.0"},
         {"cat > /dev/null; head -c 3000000 /dev/zero", OCH_CORRUPT, "what clang 22.1.0"},
         {"cat > /dev/null; printf '\\177ELF'; head -c 5000 /dev/zero", OCH_CORRUPT, "what clang 22.1.0"},
-        {"cat > /dev/null; cat " CORPUS "v5-gfx1100.co", OCH_CORRUPT, "expected code for gfx1151, found code for gfx1100"},
+        {"cat > /dev/null; cat " CORPUS "v5-gfx1100.co", OCH_CORRUPT,
+         "expected code for gfx1151, found code for gfx1100"},
         {"sleep 60", OCH_UNAVAILABLE, "not done after 2.0 s"},
     };
     (void)s;
@@ -61,7 +67,8 @@ static void versions_that_are_none(void **s) {
 static void much_is_said(void **s) {
     (void)s;
     fresh();
-    och_jit *jit = open_jit(make_compiler("loud", "22.1.0", "cat > /dev/null; yes 'a:1:1: warning: again' | head -c 20000000 >&2; cat " GOOD_OBJECT));
+    och_jit *jit = open_jit(make_compiler(
+        "loud", "22.1.0", "cat > /dev/null; yes 'a:1:1: warning: again' | head -c 20000000 >&2; cat " GOOD_OBJECT));
     och_jit_request q = good_request();
     och_jit_artifact *a;
     och_err e = {0};
@@ -73,20 +80,31 @@ static void much_is_said(void **s) {
 }
 
 /* A hipRTC of the form that there is, that answers what `how` says. */
-static const char library[] = "#include <stddef.h>\n#include <string.h>\n"
-    "int hiprtcCreateProgram(void **p, const char *t, const char *n, int a, const char **b, const char **c) { *p = &p; return HOW == 1 ? 7 : 0; }\n"
+static const char library[] =
+    "#include <stddef.h>\n#include <string.h>\n"
+    "int hiprtcCreateProgram(void **p, const char *t, const char *n, int a, const char **b, const char **c) { *p = &p; "
+    "return HOW == 1 ? 7 : 0; }\n"
     "int hiprtcCompileProgram(void *p, int n, const char **o) { return HOW == 2 || HOW == 3 ? 6 : 0; }\n"
     "int hiprtcDestroyProgram(void **p) { return 0; }\n"
-    "int hiprtcGetProgramLogSize(void *p, size_t *n) { *n = HOW == 4 ? (size_t)-1 : HOW == 5 ? (size_t)1 << 45 : 0; return 0; }\n"
+    "int hiprtcGetProgramLogSize(void *p, size_t *n) { *n = HOW == 4 ? (size_t)-1 : HOW == 5 ? (size_t)1 << 45 : 0; "
+    "return 0; }\n"
     "int hiprtcGetProgramLog(void *p, char *l) { return 0; }\n"
     "const char *hiprtcGetErrorString(int e) { return HOW == 3 ? NULL : \"as it was made to\"; }\n"
     "int hiprtcVersion(int *a, int *b) { *a = 9, *b = 0; return 0; }\n"
-    "int hiprtcGetCodeSize(void *p, size_t *n) { *n = HOW == 6 ? (size_t)-1 : HOW == 7 ? (size_t)1 << 45 : HOW == 8 ? 0 : 10; return 0; }\n"
+    "int hiprtcGetCodeSize(void *p, size_t *n) { *n = HOW == 6 ? (size_t)-1 : HOW == 7 ? (size_t)1 << 45 : HOW == 8 ? "
+    "0 : 10; return 0; }\n"
     "int hiprtcGetCode(void *p, char *c) { if (HOW < 6) memcpy(c, \"0123456789\", 10); return 0; }\n";
 
 static void libraries_that_misbehave(void **s) {
-    static const char *const expected[] = {"", "making the program: as it was made to", "as it was made to", "no reason given", "", "", "found 18446744073709551615",
-                                           "found 35184372088832", ""};
+    static const char *const expected[] = {"",
+                                           "making the program: as it was made to",
+                                           "as it was made to",
+                                           "no reason given",
+                                           "",
+                                           "",
+                                           "found 18446744073709551615",
+                                           "found 35184372088832",
+                                           ""};
     (void)s;
     och_strbuf path = {0};
     if (!och_spawn_find("cc", &path)) {
@@ -101,7 +119,8 @@ static void libraries_that_misbehave(void **s) {
         const char *argv[] = {path.data, "-shared", "-fPIC", "-w", "-x", "c", define, "-", "-o", file, NULL};
         och_spawn_result made;
         och_err e = {0};
-        assert_ok(och_spawn_run(&(och_spawn){.argv = argv, .input = library, .input_bytes = strlen(library)}, &made, &e), e);
+        assert_ok(
+            och_spawn_run(&(och_spawn){.argv = argv, .input = library, .input_bytes = strlen(library)}, &made, &e), e);
         assert_int_equal(made.exit_status, 0);
         och_spawn_result_deinit(&made);
         setenv("OCHRE_HIPRTC", file, 1);
@@ -121,14 +140,27 @@ static void libraries_that_misbehave(void **s) {
 
 static const char *const files[] = {"code", "record", "log", "manifest", "committed"};
 
-static void put_pipe(const char *path) { assert_true(unlink(path) == 0 && mkfifo(path, 0600) == 0); }
-static void put_link(const char *path) { assert_true(unlink(path) == 0 && symlink("/dev/zero", path) == 0); }
-static void put_folder(const char *path) { assert_true(unlink(path) == 0 && mkdir(path, 0700) == 0); }
-static void put_nothing(const char *path) { assert_int_equal(unlink(path), 0); }
-static void put_empty(const char *path) { assert_int_equal(truncate(path, 0), 0); }
-static void put_giant(const char *path) { assert_int_equal(truncate(path, (off_t)1 << 40), 0); } /* a hole */
+static void put_pipe(const char *path) {
+    assert_true(unlink(path) == 0 && mkfifo(path, 0600) == 0);
+}
+static void put_link(const char *path) {
+    assert_true(unlink(path) == 0 && symlink("/dev/zero", path) == 0);
+}
+static void put_folder(const char *path) {
+    assert_true(unlink(path) == 0 && mkdir(path, 0700) == 0);
+}
+static void put_nothing(const char *path) {
+    assert_int_equal(unlink(path), 0);
+}
+static void put_empty(const char *path) {
+    assert_int_equal(truncate(path, 0), 0);
+}
+static void put_giant(const char *path) {
+    assert_int_equal(truncate(path, (off_t)1 << 40), 0);
+} /* a hole */
 
-/* Something else in the place of each file of an entry: it is made again, and nobody waits for it or reads it to its end. */
+/* Something else in the place of each file of an entry: it is made again, and nobody waits for it or reads it to its
+ * end. */
 static void other_things_in_an_entry(void **s) {
     static void (*const puts_[])(const char *) = {put_pipe, put_link, put_folder, put_nothing, put_empty, put_giant};
     (void)s;
@@ -195,8 +227,12 @@ static void other_things_as_a_lock(void **s) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(compilers_that_misbehave), cmocka_unit_test(versions_that_are_none), cmocka_unit_test(much_is_said),
-        cmocka_unit_test(libraries_that_misbehave), cmocka_unit_test(other_things_in_an_entry), cmocka_unit_test(other_things_as_a_lock),
+        cmocka_unit_test(compilers_that_misbehave),
+        cmocka_unit_test(versions_that_are_none),
+        cmocka_unit_test(much_is_said),
+        cmocka_unit_test(libraries_that_misbehave),
+        cmocka_unit_test(other_things_in_an_entry),
+        cmocka_unit_test(other_things_as_a_lock),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -14,7 +14,8 @@
 
 #define HEAD "kernel k(y: inout buf<f32>[n]) launch grid(1) waves(1) { "
 
-static void parse_and_specialise(const och_strbuf *text, const char *target, och_strbuf *code, och_strbuf *entry, och_err *err) {
+static void parse_and_specialise(const och_strbuf *text, const char *target, och_strbuf *code, och_strbuf *entry,
+                                 och_err *err) {
     och_kl_profile profile;
     och_kl_unit *unit;
     och_kl_code *made;
@@ -38,7 +39,8 @@ static void refused(const och_strbuf *text, const char *message) {
     double began = och_now_seconds();
     parse_and_specialise(text, "gfx1100", &code, NULL, &err);
     double took = och_now_seconds() - began;
-    if (err.status != OCH_COMPILE || !strstr(err.message, message)) fail_msg("expected \"%s\", found %d \"%s\"", message, err.status, err.message);
+    if (err.status != OCH_COMPILE || !strstr(err.message, message))
+        fail_msg("expected \"%s\", found %d \"%s\"", message, err.status, err.message);
     if (took > 60) fail_msg("%s: %.1f s", message, took);
     och_strbuf_deinit(&code);
 }
@@ -55,7 +57,8 @@ static void deep(const char *open, const char *close, int levels, bool value) {
             put_many(&b, open, levels);
             och_strbuf_printf(&b, "f%d(a)%s", i - 1, value ? "" : ";");
             put_many(&b, close, levels);
-        } else if (value) och_strbuf_puts(&b, "a");
+        } else if (value)
+            och_strbuf_puts(&b, "a");
         och_strbuf_puts(&b, value ? "; }\n" : " }\n");
     }
     och_strbuf_puts(&b, HEAD);
@@ -112,7 +115,8 @@ static void a_name_behind_many(void **state) {
 }
 
 static void unrolled(void **state) {
-    static const char *const loops[] = {"static for i in 0..1000000000 { y[i] = 1.0; }", "static for i in 0..1000, j in 0..1000, k in 0..1000 { }",
+    static const char *const loops[] = {"static for i in 0..1000000000 { y[i] = 1.0; }",
+                                        "static for i in 0..1000, j in 0..1000, k in 0..1000 { }",
                                         "static for i in -9223372036854775807..9223372036854775807 { }"};
     (void)state;
     for (int i = 0; i < 3; i++) {
@@ -125,19 +129,23 @@ static void unrolled(void **state) {
 
 /* A kernel and its variables may be named as C++, its functions and its macros are. */
 static void names_of_others(void **state) {
-    static const char *const names[] = {"int", "abs", "printf", "threadIdx", "__global__", "__LINE__", "NULL", "operator", "_", "i32", "OCH_WAVE", "std"};
+    static const char *const names[] = {"int",  "abs",      "printf", "threadIdx", "__global__", "__LINE__",
+                                        "NULL", "operator", "_",      "i32",       "OCH_WAVE",   "std"};
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         och_strbuf b = {0}, code = {0}, entry = {0};
         och_err err = {0};
-        och_strbuf_printf(&b, "kernel %s(y: inout buf<f32>[n]) launch grid(1) waves(1) { for i in group.lanes(n) { let %s = y[i]; y[i] = %s + %s; } }",
+        och_strbuf_printf(&b,
+                          "kernel %s(y: inout buf<f32>[n]) launch grid(1) waves(1) { for i in group.lanes(n) { let %s "
+                          "= y[i]; y[i] = %s + %s; } }",
                           names[i], names[i], names[i], names[i]);
         parse_and_specialise(&b, i % 2 ? "sm_90" : "gfx1100", &code, &entry, &err);
         if (err.status != OCH_OK) fail_msg("%s: %s", names[i], err.message);
         assert_string_not_equal(och_strbuf_str(&entry), names[i]);
         och_strbuf_clear(&b);
         och_strbuf_printf(&b, " f32 %s = ", names[i]);
-        if (strcmp(names[i], "NULL") == 0 || names[i][0] == '_') assert_null(strstr(och_strbuf_str(&code), och_strbuf_str(&b)));
+        if (strcmp(names[i], "NULL") == 0 || names[i][0] == '_')
+            assert_null(strstr(och_strbuf_str(&code), och_strbuf_str(&b)));
         och_strbuf_deinit(&b);
         och_strbuf_deinit(&code);
         och_strbuf_deinit(&entry);
@@ -146,8 +154,8 @@ static void names_of_others(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(through_calls),    cmocka_unit_test(through_constants), cmocka_unit_test(a_chain_in_a_loop),
-        cmocka_unit_test(a_name_behind_many), cmocka_unit_test(unrolled),        cmocka_unit_test(names_of_others),
+        cmocka_unit_test(through_calls),      cmocka_unit_test(through_constants), cmocka_unit_test(a_chain_in_a_loop),
+        cmocka_unit_test(a_name_behind_many), cmocka_unit_test(unrolled),          cmocka_unit_test(names_of_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
