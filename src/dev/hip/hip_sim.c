@@ -97,8 +97,8 @@ static och_status start(const char *boards, const char *path, hip_lib *lib, och_
     och_free(kept);
     /* the descriptor stays: the loader tells libraries apart by name, and the next copy must not get this one */
     if (st == OCH_OK && !lib->n_devices && !lib->version)
-        st = och_err_set(err, OCH_NOTFOUND, "the simulator does not start with boards \"%s\"; it says why on standard error: a board "
-                         "that it has not, or a variable OCHRE_SIM_* that it does not understand", boards);
+        st = och_err_set(err, OCH_NOTFOUND, "the simulator does not start with boards \"%s\"; it says why on standard error: a "
+                         "board that it has not, or a variable OCHRE_SIM_* that it does not understand", boards);
     if (st != OCH_OK) return st;
     lib->simulated = true;
     snprintf(lib->path, sizeof lib->path, "%s", path);
