@@ -166,7 +166,7 @@ static void what_cannot_be_recorded(void **s) {
 static void *other_thread(void *arg) {
     och_err e;
     och_buf b, p;
-    och_event *event;
+    och_event *event = NULL;
     uint32_t x = 0;
     bool done = false, *out_good = arg;
     och_err_clear(&e);
@@ -189,7 +189,7 @@ static void *other_thread(void *arg) {
         good = good && v->module_load(d, gs.image, gs.image_bytes, &m, &e) == OCH_OK && v->module_function(m, "put", &f, &e) == OCH_OK;
         if (good) v->module_unload(m);
     }
-    v->event_destroy(event);
+    if (event) v->event_destroy(event);
     och_buf_free(&b);
     och_buf_free(&p);
     if (!good) fprintf(stderr, "another thread: %s\n", e.message);
