@@ -143,7 +143,8 @@ static och_status parse_boards(const char *text, sim_device *devices, int *n, oc
             (*n)++;
         }
         s += len;
-        if (*s == '+') s++;
+        if (*s == '+' && !*++s)
+            return och_err_set(err, OCH_INVALID, "OCHRE_SIM_BOARD: \"%s\": a board follows +", text);
     }
     return OCH_OK;
 }

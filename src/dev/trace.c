@@ -24,6 +24,7 @@ typedef struct traced {
 
 static struct {
     FILE *file;
+    char path[512]; /* of it, for messages; cut where it is longer */
     pthread_mutex_t lock;
     double start;
     int n_devices;
@@ -185,6 +186,7 @@ och_status och_trace_start(const char *path, och_err *err) {
     else if (!(trace.file = fopen(path, "w")))
         st = och_err_set_native(err, OCH_IO, errno, "trace %s: %s", path, strerror(errno));
     else {
+        snprintf(trace.path, sizeof trace.path, "%s", path);
         trace.start = och_now_seconds();
         trace.any = false;
         trace.n_devices = 0;
@@ -205,6 +207,9 @@ och_status och_trace_stop(och_err *err) {
     if (!f) return OCH_OK;
     fputs("\n]}\n", f);
     bool bad = ferror(f);
-    if (fclose(f) || bad) return och_err_set(err, OCH_IO, "trace: not everything could be written");
+    errno = 0;
+    if (fclose(f) || bad)
+        return och_err_set_native(err, OCH_IO, errno, "trace %s: not everything could be written%s%s", trace.path,
+                                  errno ? ": " : "", errno ? strerror(errno) : "");
     return OCH_OK;
 }

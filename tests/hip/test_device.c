@@ -82,6 +82,11 @@ TEST(unknown_board_is_refused, "OCHRE_SIM_BOARD=gfx9999", NULL) {
     GIVES(hipErrorNotInitialized, H(hipGetDeviceCount)(&n));
 }
 
+TEST(a_plus_without_a_board_is_refused, "OCHRE_SIM_BOARD=gfx1100+", NULL) {
+    int n;
+    GIVES(hipErrorNotInitialized, H(hipGetDeviceCount)(&n));
+}
+
 TEST(last_error_before_7, "OCHRE_SIM_HIP_VERSION=6.3", NULL) {
     int v;
     GIVES(hipErrorInvalidDevice, H(hipSetDevice)(9));
@@ -198,7 +203,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(default_board_is_described), cmocka_unit_test(several_boards),
         cmocka_unit_test(visible_devices_in_their_order), cmocka_unit_test(no_visible_device),
-        cmocka_unit_test(unknown_board_is_refused), cmocka_unit_test(last_error_before_7),
+        cmocka_unit_test(unknown_board_is_refused), cmocka_unit_test(a_plus_without_a_board_is_refused), cmocka_unit_test(last_error_before_7),
         cmocka_unit_test(last_error_stays_from_7_on), cmocka_unit_test(name_5_claims_5_2), cmocka_unit_test(name_6_claims_6_3),
         cmocka_unit_test(name_7_claims_7_2), cmocka_unit_test(setting_beats_name), cmocka_unit_test(every_call_is_exported),
         cmocka_unit_test(library_0_has_no_library_calls), cmocka_unit_test(library_3_has_three),
