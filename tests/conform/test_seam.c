@@ -253,7 +253,7 @@ static void every_host_allocation_may_fail(void **s) {
         och_device_release(d2);
         assert_int_equal(och_alloc_live(), live);
         if (!reached) {
-            assert_true(n > 4);
+            assert_true(n > 2); /* some were made to fail */
             break;
         }
     }

@@ -31,8 +31,18 @@ static int64_t reach_of(const och_op_call *c) {
 
 static int64_t splits_in(int64_t reach, int chunk) { return OCH_MAX((reach + chunk - 1) / chunk, 1); }
 
-/* Positions of a split: the most that still give each compute unit a few workgroups, of those that hold whole blocks and whose
- * lanes divide a head's elements. */
+/* Whether what the splits of a token leave for the merge is little beside what they read: else it costs memory's time twice,
+ * unless all of it stays in the device's cache (of which a part may be one of several, beside the others). */
+static bool little_is_left(const och_device *d, const och_op_call *c, int chunk) {
+    const och_attr_attention *a = &c->attr.attention;
+    uint64_t row = 0, left = (uint64_t)splits_in(reach_of(c), chunk) * (uint64_t)a->n_heads * (uint64_t)(a->kv.head_dim + 4) * 4;
+    (void)och_dtype_row_bytes(c->in[OCH_ATTENTION_K].dtype, (uint64_t)a->kv.head_dim, &row);
+    uint64_t read = (uint64_t)reach_of(c) * (uint64_t)a->kv.n_kv_heads * row * 2;
+    return left <= read / 40 || left + read <= d->info.l2_bytes / 4;
+}
+
+/* Positions of a split: the most that still give each compute unit a few workgroups, of those that hold whole blocks, whose
+ * lanes divide a head's elements, and that leave little for the merge. */
 static int chunk_of(const och_device *d, const och_op_call *c) {
     const och_attr_attention *a = &c->attr.attention;
     int64_t reach = reach_of(c), columns = a->n_heads / heads_together(a);
@@ -40,6 +50,7 @@ static int chunk_of(const och_device *d, const och_op_call *c) {
     for (int chunk = LARGEST_CHUNK; chunk >= SMALLEST_CHUNK; chunk /= 2) {
         int shares = 4 * PART_WAVES * OCH_MAX(d->info.wave_size, 32) / chunk;
         if (chunk % a->kv.block_tokens || (a->kv.head_dim % 8 == 0 && a->kv.head_dim % (8 * OCH_MAX(shares, 1)))) continue;
+        if (chunk < LARGEST_CHUNK && !little_is_left(d, c, chunk)) break;
         best = chunk;
         if (columns * splits_in(reach, chunk) >= 4 * (int64_t)d->info.n_compute_units) break;
     }

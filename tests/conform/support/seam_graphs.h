@@ -268,6 +268,7 @@ static void replays(void **s) {
 
     args = (put_args){gs.b.addr.value, G_N, 5};
     ok(v->fill(q, gs.b.addr, 0, G_N * 4, &err));
+    ok(v->synchronise(q, &err)); /* the replay is on another queue */
     host[G_N - 1] = 0;
     ok(v->capture_begin(q, &err));
     for (int k = 0; k < LONG; k++) {
