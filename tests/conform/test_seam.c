@@ -251,7 +251,9 @@ static void every_host_allocation_may_fail(void **s) {
         if (e2) d2->vtable->event_destroy(e2);
         if (q2) d2->vtable->queue_destroy(q2);
         och_device_release(d2);
-        assert_int_equal(och_alloc_live(), live);
+        /* A thread that the device of the suite has just started may give back what it was started with meanwhile. */
+        assert_true(och_alloc_live() <= live);
+        live = och_alloc_live();
         if (!reached) {
             assert_true(n > 2); /* some were made to fail */
             break;
