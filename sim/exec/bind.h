@@ -46,14 +46,14 @@ sim_bound sim_bind_memory(sim_binder *b, const sim_inst *inst, sim_uop *out_u); 
 sim_bound sim_bind_image(sim_binder *b, const sim_inst *inst, sim_uop *out_u);  /* MIMG */
 sim_bound sim_bind_control(sim_binder *b, const sim_inst *inst, sim_uop *out_u); /* branches, barriers, end, sleep, messages */
 
-/* The meanings of each class, for documentation and coverage; NULL past the end. */
-const sim_meaning *sim_meaning_at_salu(size_t i);
-const sim_meaning *sim_meaning_at_valu(size_t i);
-const sim_meaning *sim_meaning_at_cross(size_t i);
-const sim_meaning *sim_meaning_at_matrix(size_t i);
-const sim_meaning *sim_meaning_at_lds(size_t i);
-const sim_meaning *sim_meaning_at_memory(size_t i);
-const sim_meaning *sim_meaning_at_image(size_t i);
-const sim_meaning *sim_meaning_at_control(size_t i);
+/* The meanings of each class, for documentation and coverage; false past the end. */
+bool sim_meaning_at_salu(size_t i, sim_meaning *out);
+bool sim_meaning_at_valu(size_t i, sim_meaning *out);
+bool sim_meaning_at_cross(size_t i, sim_meaning *out);
+bool sim_meaning_at_matrix(size_t i, sim_meaning *out);
+bool sim_meaning_at_lds(size_t i, sim_meaning *out);
+bool sim_meaning_at_memory(size_t i, sim_meaning *out);
+bool sim_meaning_at_image(size_t i, sim_meaning *out);
+bool sim_meaning_at_control(size_t i, sim_meaning *out);
 
 #endif

@@ -359,7 +359,7 @@ sim_bound sim_bind_control(sim_binder *b, const sim_inst *inst, sim_uop *out_u) 
     return SIM_BOUND_NO;
 }
 
-const sim_meaning *sim_meaning_at_control(size_t i) {
+bool sim_meaning_at_control(size_t i, sim_meaning *out) {
     static const sim_meaning list[] = {
 #define SIM_CONTROL(name, fn) {#name, SIM_EXACT, NULL},
 #define SIM_NOTHING(name) {#name, SIM_EXACT, NULL},
@@ -367,5 +367,7 @@ const sim_meaning *sim_meaning_at_control(size_t i) {
 #undef SIM_CONTROL
 #undef SIM_NOTHING
     };
-    return i < sizeof list / sizeof *list ? &list[i] : NULL;
+    if (i >= sizeof list / sizeof *list) return false;
+    *out = list[i];
+    return true;
 }

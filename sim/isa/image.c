@@ -367,12 +367,14 @@ sim_bound sim_bind_image(sim_binder *b, const sim_inst *inst, sim_uop *u) {
     return SIM_BOUND_UOP;
 }
 
-const sim_meaning *sim_meaning_at_image(size_t i) {
+bool sim_meaning_at_image(size_t i, sim_meaning *out) {
     static const sim_meaning all[] = {
 #define SIM_IMAGE(n, o, f)                                                                                                     \
     {"IMAGE_" #n, o == SAMPLE ? SIM_APPROX : SIM_EXACT, o == SAMPLE ? "filter weights of 8 bits, sums in f32" : NULL},
 #include "isa/image.def"
 #undef SIM_IMAGE
     };
-    return i < sizeof all / sizeof *all ? &all[i] : NULL;
+    if (i >= sizeof all / sizeof *all) return false;
+    *out = all[i];
+    return true;
 }

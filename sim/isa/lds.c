@@ -234,11 +234,13 @@ sim_bound sim_bind_lds(sim_binder *b, const sim_inst *inst, sim_uop *u) {
     return SIM_BOUND_UOP;
 }
 
-const sim_meaning *sim_meaning_at_lds(size_t i) {
+bool sim_meaning_at_lds(size_t i, sim_meaning *out) {
     static const sim_meaning all[] = {
 #define SIM_DS(n, o, d) {"DS_" #n, SIM_EXACT, NULL},
 #include "isa/lds.def"
 #undef SIM_DS
     };
-    return i < sizeof all / sizeof *all ? &all[i] : NULL;
+    if (i >= sizeof all / sizeof *all) return false;
+    *out = all[i];
+    return true;
 }

@@ -535,7 +535,9 @@ static void build_meanings(void) {
     add_meaning("V_ACCVGPR_MOV_B32", NULL);
 }
 
-const sim_meaning *sim_meaning_at_matrix(size_t i) {
+bool sim_meaning_at_matrix(size_t i, sim_meaning *out) {
     pthread_once(&meanings_once, build_meanings);
-    return i < n_meanings ? &meanings[i] : NULL;
+    if (i >= n_meanings) return false;
+    *out = meanings[i];
+    return true;
 }

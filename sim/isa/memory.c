@@ -378,7 +378,7 @@ sim_bound sim_bind_memory(sim_binder *b, const sim_inst *inst, sim_uop *out_u) {
     return bind_flat(b, inst, row, out_u);
 }
 
-const sim_meaning *sim_meaning_at_memory(size_t i) {
+bool sim_meaning_at_memory(size_t i, sim_meaning *out) {
 #define NAMED(p, bit, name) {(p) & (bit) ? name : NULL, SIM_EXACT, NULL}
     static const sim_meaning all[] = {
 #define SIM_MEM(p, s, o, d)                                                                                                    \
@@ -389,6 +389,9 @@ const sim_meaning *sim_meaning_at_memory(size_t i) {
         {"GLOBAL_LOAD_TR_B128", SIM_EXACT, NULL},
     };
     for (size_t k = 0; k < sizeof all / sizeof *all; k++)
-        if (all[k].name && i-- == 0) return &all[k];
-    return sim_meaning_at_scalar_memory(i);
+        if (all[k].name && i-- == 0) {
+            *out = all[k];
+            return true;
+        }
+    return sim_meaning_at_scalar_memory(i, out);
 }

@@ -139,7 +139,7 @@ static inline uint32_t sim_mem_scalar(const sim_wave *w, const sim_operand *o) {
 const sim_mem_row *sim_mem_row_find(const char *meaning, unsigned format);
 sim_bound sim_bind_buffer(sim_binder *b, const sim_inst *inst, const sim_mem_row *row, sim_uop *out_u);
 sim_bound sim_bind_scalar_memory(sim_binder *b, const sim_inst *inst, sim_uop *out_u);
-const sim_meaning *sim_meaning_at_scalar_memory(size_t i);
+bool sim_meaning_at_scalar_memory(size_t i, sim_meaning *out);
 
 /* Rows handled lane by lane, for anything; the fast ones (memory_fast*.c) hand over to it when lanes differ too much. */
 sim_uop_fn sim_mem_global_slow, sim_lds_slow, sim_lds_slow2;

@@ -183,13 +183,16 @@ sim_bound sim_bind_scalar_memory(sim_binder *b, const sim_inst *inst, sim_uop *u
     return SIM_BOUND_UOP;
 }
 
-const sim_meaning *sim_meaning_at_scalar_memory(size_t i) {
+bool sim_meaning_at_scalar_memory(size_t i, sim_meaning *out) {
     static const sim_meaning all[] = {
 #define SIM_SMEM(s, b, o, d) {"S_" #s, SIM_EXACT, NULL}, {BUFFER_NAME_##b(s), SIM_EXACT, NULL},
 #include "isa/memory_scalar.def"
 #undef SIM_SMEM
     };
     for (size_t k = 0; k < sizeof all / sizeof *all; k++)
-        if (all[k].name && i-- == 0) return &all[k];
-    return NULL;
+        if (all[k].name && i-- == 0) {
+            *out = all[k];
+            return true;
+        }
+    return false;
 }

@@ -321,9 +321,8 @@ sim_bound sim_bind_salu(sim_binder *b, const sim_inst *inst, sim_uop *u) {
     return SIM_BOUND_UOP;
 }
 
-const sim_meaning *sim_meaning_at_salu(size_t i) {
-    static _Thread_local sim_meaning m;
-    if (i >= N_ROWS) return NULL;
-    m = (sim_meaning){rows[i].name, SIM_EXACT, NULL};
-    return &m;
+bool sim_meaning_at_salu(size_t i, sim_meaning *out) {
+    if (i >= N_ROWS) return false;
+    *out = (sim_meaning){rows[i].name, SIM_EXACT, NULL};
+    return true;
 }

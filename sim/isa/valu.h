@@ -151,7 +151,7 @@ sim_bound sim_bind_vopd(sim_binder *b, const sim_inst *inst, sim_uop *u);
 /* An instruction as row i_row. */
 sim_bound sim_bind_vrow(sim_binder *b, const sim_inst *inst, int i_row, sim_uop *u);
 sim_bound sim_bind_vscale(sim_binder *b, const sim_inst *inst, sim_uop *u);
-const sim_meaning *sim_meaning_at_vscale(size_t i);
+bool sim_meaning_at_vscale(size_t i, sim_meaning *out);
 /* DPP by a direct handler: u is bound as that handler's, which is then run with EXEC cut to the lanes that write. */
 void sim_bind_dpp(sim_binder *b, const sim_inst *inst, sim_uop *u);
 /* Whether an instruction's operands need the general handler. */

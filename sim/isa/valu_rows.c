@@ -127,8 +127,7 @@ const sim_vcode *sim_vcode_at(int row) {
 }
 
 /* Names as instructions have them: rows and aliases, without what clamp and the binder make of them. */
-const sim_meaning *sim_meaning_at_valu(size_t i) {
-    static _Thread_local sim_meaning m;
+bool sim_meaning_at_valu(size_t i, sim_meaning *out) {
     for (size_t k = 0; k < sim_n_vrows; k++) {
         const sim_vrow *row = &sim_vrows[k];
         if (row->name[0] != 'V' || strchr(row->name, '!')) continue;
@@ -138,12 +137,12 @@ const sim_meaning *sim_meaning_at_valu(size_t i) {
             name = strstr(name, "_IU8_") ? "V_DOT4_I32_IU8" : "V_DOT8_I32_IU4";
         }
         if (i-- == 0) {
-            m = (sim_meaning){name, row->bound ? SIM_APPROX : SIM_EXACT, row->bound};
-            return &m;
+            *out = (sim_meaning){name, row->bound ? SIM_APPROX : SIM_EXACT, row->bound};
+            return true;
         }
     }
-    if (i >= N_ALIASES) return sim_meaning_at_vscale(i - N_ALIASES);
+    if (i >= N_ALIASES) return sim_meaning_at_vscale(i - N_ALIASES, out);
     const sim_vrow *row = &sim_vrows[find_row(aliases[i].name)];
-    m = (sim_meaning){aliases[i].alias, row->bound ? SIM_APPROX : SIM_EXACT, row->bound};
-    return &m;
+    *out = (sim_meaning){aliases[i].alias, row->bound ? SIM_APPROX : SIM_EXACT, row->bound};
+    return true;
 }

@@ -179,10 +179,9 @@ sim_bound sim_bind_vscale(sim_binder *b, const sim_inst *inst, sim_uop *u) {
     return SIM_BOUND_NO;
 }
 
-const sim_meaning *sim_meaning_at_vscale(size_t i) {
-    static _Thread_local sim_meaning m;
-    if (i < N_ROWS) m = (sim_meaning){rows[i].name, SIM_EXACT, NULL};
-    else if (i - N_ROWS < N_SCALARS) m = (sim_meaning){scalars[i - N_ROWS].name, SIM_APPROX, "1 ULP"};
-    else return NULL;
-    return &m;
+bool sim_meaning_at_vscale(size_t i, sim_meaning *out) {
+    if (i < N_ROWS) *out = (sim_meaning){rows[i].name, SIM_EXACT, NULL};
+    else if (i - N_ROWS < N_SCALARS) *out = (sim_meaning){scalars[i - N_ROWS].name, SIM_APPROX, "1 ULP"};
+    else return false;
+    return true;
 }

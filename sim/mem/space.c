@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/size.h"
+#include "base/tls.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -69,7 +70,7 @@ struct sim_space {
 /* Threads spread over the counters. */
 static unsigned slot_of_thread(void) {
     static atomic_uint next;
-    static _Thread_local unsigned mine;
+    static OCH_THREAD_LOCAL unsigned mine;
     if (!mine) mine = 1 + atomic_fetch_add_explicit(&next, 1, memory_order_relaxed) % N_SLOTS;
     return mine - 1;
 }

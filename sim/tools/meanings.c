@@ -15,7 +15,7 @@ static const char *const formats[SIM_N_FORMAT] = {
 
 static const struct {
     const char *name;
-    const sim_meaning *(*at)(size_t i);
+    bool (*at)(size_t i, sim_meaning *out);
 } classes[] = {{"salu", sim_meaning_at_salu},     {"valu", sim_meaning_at_valu},   {"cross", sim_meaning_at_cross},
                {"matrix", sim_meaning_at_matrix}, {"lds", sim_meaning_at_lds},     {"memory", sim_meaning_at_memory},
                {"image", sim_meaning_at_image},   {"control", sim_meaning_at_control}};
@@ -48,10 +48,10 @@ int main(int argc, char **argv) {
     const sim_row *r;
     for (size_t i = 0; (r = sim_row_at(i)); i++)
         printf("row\t%s\t%u\t%s\t%s\t%x\n", formats[r->format], r->opcode, r->mnemonic, r->meaning ? r->meaning : "-", r->isas);
-    const sim_meaning *m;
+    sim_meaning m;
     for (size_t c = 0; c < sizeof classes / sizeof classes[0]; c++)
-        for (size_t i = 0; (m = classes[c].at(i)); i++)
-            printf("meaning\t%s\t%s\t%s\t%s\n", classes[c].name, m->name, m->exactness == SIM_EXACT ? "exact" : "approximate",
-                   m->bound ? m->bound : "");
+        for (size_t i = 0; classes[c].at(i, &m); i++)
+            printf("meaning\t%s\t%s\t%s\t%s\n", classes[c].name, m.name, m.exactness == SIM_EXACT ? "exact" : "approximate",
+                   m.bound ? m.bound : "");
     return 0;
 }

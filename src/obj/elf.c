@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/size.h"
+#include "base/tls.h"
 
 #include <gelf.h>
 #include <inttypes.h>
@@ -38,7 +39,7 @@ enum {
 /* Where libelf's archive puts its error number; CMakeLists.txt says why. Linked as a shared library it keeps the number to
  * itself, and a failed allocation reads as a broken file. */
 extern void och_libelf_set_error(int number);
-static _Thread_local int elf_error;
+static OCH_THREAD_LOCAL int elf_error;
 void och_libelf_set_error(int number) {
     elf_error = number;
 }

@@ -870,11 +870,11 @@ static void test_meanings(void **state) {
     for (size_t l = 0; l < sizeof lists / sizeof lists[0]; l++)
         for (const char *const *n = lists[l]; *n; n++) {
             unsigned found = 0;
-            const sim_meaning *mean;
-            for (size_t i = 0; (mean = sim_meaning_at_matrix(i)); i++)
-                if (!strcmp(mean->name, *n)) {
+            sim_meaning mean;
+            for (size_t i = 0; sim_meaning_at_matrix(i, &mean); i++)
+                if (!strcmp(mean.name, *n)) {
                     found++;
-                    assert_int_equal(mean->exactness == SIM_EXACT, mean->bound == NULL);
+                    assert_int_equal(mean.exactness == SIM_EXACT, mean.bound == NULL);
                 }
             if (found != 1) fail_msg("%s is listed %u times", *n, found);
         }

@@ -649,8 +649,9 @@ static void test_rest(void **state) {
     assert_int_equal(hand_bound(h, sim_bind_memory), SIM_BOUND_NOTHING);
     global(h, "GLOBAL_ATOMIC_ORDERED_ADD_B64", HAND_NONE, hand_v(2, 2), HAND_NONE, hand_v(10, 2), 0);
     assert_int_equal(hand_bound(h, sim_bind_memory), SIM_BOUND_NO);
+    sim_meaning m;
     size_t n = 0;
-    while (sim_meaning_at_memory(n)) n++;
+    while (sim_meaning_at_memory(n, &m)) n++;
     assert_in_range(n, 500, 900);
     hand_free(h);
 }

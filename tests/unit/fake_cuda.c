@@ -88,8 +88,8 @@ typedef struct block {
 } block;
 
 static context contexts[MOST_DEVICES];
-static __thread context *current;
-static __thread stream *recording; /* of this thread, in a mode that forbids calls */
+static __thread __attribute__((tls_model("initial-exec"))) context *current;
+static __thread __attribute__((tls_model("initial-exec"))) stream *recording; /* of this thread, in a mode that forbids calls */
 static block *blocks;
 static stream default_stream = {NULL, -1, 0, 0, NULL, NULL};
 static char failing[64];

@@ -442,13 +442,6 @@ static void nothing(void **state) {
     ochre_device_close(d);
 }
 
-#ifdef __SANITIZE_ADDRESS__
-/* The look for leaks at the end falls over the thread-local memory of a library that is open twice, one copy a set of boards:
- * "tracer caught signal 11". What the library itself allocates is counted (base/alloc.h). */
-const char *__asan_default_options(void);
-__attribute__((visibility("default"))) const char *__asan_default_options(void) { return "detect_leaks=0"; }
-#endif
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing),
