@@ -187,6 +187,7 @@ typedef struct och_kl_decl {
     och_kl_expr *requires_; /* linked by next */
     och_kl_expr *grid;      /* one to three, linked */
     och_kl_expr *waves;
+    och_kl_expr *occupancy; /* NULL: not said */
     och_kl_stmt *body;
     /* FORMAT, ACT */
     och_kl_expr *block, *unit; /* constant expressions; block NULL: equal to unit */

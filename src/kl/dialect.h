@@ -118,7 +118,8 @@ typedef struct och_kl_dialect {
     const char *head;       /* before everything */
     const char *vector;     /* format of a vector's typedef: element, lanes, element, lanes */
     const char *f16;        /* typedef of f16; NULL: piece F16 */
-    const char *launch;     /* format of a kernel's attributes: threads */
+    /* A kernel's attributes. occupancy: waves a SIMD, 0 where nothing is said. */
+    void (*launch)(och_strbuf *out, const och_kl_signature *s, const och_target *t, int occupancy);
     uint32_t lds_static_bytes; /* the most LDS that code may have of its own; 0: as much as there is */
     const char *lds_block;  /* what is given at the launch beyond that: bytes called och_lds, aligned to 16 */
     const och_kl_piece_row *rows;

@@ -339,6 +339,14 @@ static const och_kl_piece_row rows[] = {
     {OCH_KL_P_ATOMIC_STORE, 0, 0, {0}, STORE("i32", "s32", "r") STORE("u32", "u32", "r") STORE("u64", "u64", "l") STORE("f32", "f32", "f")},
 };
 
+/* Without a least number of workgroups a multiprocessor, ptxas keeps to few registers and puts loads one after another. */
+static void launch(och_strbuf *out, const och_kl_signature *s, const och_target *t, int occupancy) {
+    if (occupancy)
+        och_strbuf_printf(out, "__launch_bounds__(%d, %d)", s->threads, s->waves < occupancy * t->simds_cu ? occupancy * t->simds_cu / s->waves : 1);
+    else
+        och_strbuf_printf(out, "__launch_bounds__(%d)", s->threads);
+}
+
 const och_kl_dialect och_kl_dialect_cuda = {
     .name = "CUDA C++",
     .head = "#line 1 \"prologue\"\n"
@@ -349,12 +357,12 @@ const och_kl_dialect och_kl_dialect_cuda = {
             "#define __global__ __attribute__((global))\n"
             "#define __device__ __attribute__((device))\n"
             "#define __shared__ __attribute__((shared))\n"
-            "#define __launch_bounds__(n) __attribute__((launch_bounds(n)))\n"
+            "#define __launch_bounds__(...) __attribute__((launch_bounds(__VA_ARGS__)))\n"
             "#define __forceinline__ inline __attribute__((always_inline))\n"
             "#endif\n",
     .vector = "typedef och_vector<%s, %d> %sx%d;\n",
     .f16 = NULL,
-    .launch = "__launch_bounds__(%d)",
+    .launch = launch,
     .lds_static_bytes = 49152, /* CUDA C++ Programming Guide, "Compute Capabilities": more must be dynamic */
     .lds_block = "alignas(16) extern __shared__ u8 och_lds[];",
     .rows = rows,

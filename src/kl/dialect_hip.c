@@ -265,6 +265,13 @@ static const och_kl_piece_row rows[] = {
      "template <int SCOPE, class T> " FN "void och_atomic_store(T *p, T x) { __hip_atomic_store(p, x, __ATOMIC_RELEASE, SCOPE + 2); }\n"},
 };
 
+static void launch(och_strbuf *out, const och_kl_signature *s, const och_target *t, int occupancy) {
+    (void)t;
+    och_strbuf_printf(out, "__attribute__((amdgpu_flat_work_group_size(%d, %d)", s->threads, s->threads);
+    if (occupancy) och_strbuf_printf(out, ", amdgpu_waves_per_eu(%d)", occupancy);
+    och_strbuf_puts(out, "))");
+}
+
 const och_kl_dialect och_kl_dialect_hip = {
     .name = "HIP C++",
     .head = "#ifndef __global__\n"
@@ -281,7 +288,7 @@ const och_kl_dialect och_kl_dialect_hip = {
             "#endif\n",
     .vector = "typedef %s %sx%d __attribute__((ext_vector_type(%d)));\n",
     .f16 = "typedef _Float16 f16;\n",
-    .launch = "__attribute__((amdgpu_flat_work_group_size(%d, %d)))",
+    .launch = launch,
     .rows = rows,
     .n_rows = (int)(sizeof rows / sizeof rows[0]),
 };

@@ -357,7 +357,7 @@ static void emit_lds(och_kl_emitter *e) {
 static void emit_kernel(och_kl_emitter *e) {
     const och_kl_signature *s = &e->c->signature;
     put(e, "extern \"C\" __global__ ");
-    och_strbuf_printf(e->out, e->dialect->launch, s->threads, s->threads);
+    e->dialect->launch(e->out, s, e->c->profile.target.target, e->c->occupancy);
     och_strbuf_printf(e->out, " void %s(", s->entry);
     emit_parameters(e);
     put(e, ") {\n");

@@ -151,10 +151,8 @@ static och_kl_ir *entry(och_kl_spec *s, och_kl_pos pos, och_kl_buffer *b, int pl
     int64_t unit = 1, block = 1;
     if (!och_kl_format_facts(s, b->format, &unit, &block)) return NULL;
     if (p->per_block && block != unit) u = och_kl_binary(s->code, pos, '/', u, och_kl_u32(s, pos, block / unit));
-    och_kl_ir *at = och_kl_binary(s->code, pos, '*', u, och_kl_u32(s, pos, bytes));
-    at = och_kl_binary(s->code, pos, '+', b->planes[plane], at);
-    if (!at) return NULL;
-    return och_kl_binary(s->code, pos, '+', row, och_kl_convert(s->code, pos, scalar(OCH_KL_I64), at));
+    och_kl_ir *first = och_kl_convert(s->code, pos, scalar(OCH_KL_I64), b->planes[plane]);
+    return och_kl_binary(s->code, pos, '+', och_kl_binary(s->code, pos, '+', row, first), och_kl_scaled(s, pos, u, bytes));
 }
 
 static uint32_t entry_align(uint32_t bytes) {

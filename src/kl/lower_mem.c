@@ -1,7 +1,7 @@
 /* Memory: elements, rows and wide pieces of buffers; arrays in LDS; atomics.
  *
- * Buffers are addressed in bytes: a row by 64 bits, within a row by 32, unsigned, so that a row's address stays in
- * scalar registers beside a lane's 32-bit offset. A buffer of one dimension has no rows: 64 bits. */
+ * Buffers are addressed in bytes: a row by 64 bits, within a row by 32, unsigned (och_kl_scaled). A buffer of one dimension has
+ * no rows: 64 bits. */
 #include "kl/spec.h"
 
 #include <stdio.h>
@@ -13,6 +13,13 @@ static och_kl_type scalar(och_kl_base b) {
 
 static och_kl_ir *to_i64(och_kl_spec *s, och_kl_pos pos, och_kl_ir *x) {
     return x ? och_kl_convert(s->code, pos, scalar(OCH_KL_I64), x) : NULL;
+}
+
+och_kl_ir *och_kl_scaled(och_kl_spec *s, och_kl_pos pos, och_kl_ir *i, uint32_t bytes) {
+    i = och_kl_convert(s->code, pos, scalar(OCH_KL_U32), i);
+    if (s->profile.target.target->vendor == OCH_VENDOR_NVIDIA)
+        return och_kl_binary(s->code, pos, '*', to_i64(s, pos, i), och_kl_i64(s, pos, bytes));
+    return to_i64(s, pos, och_kl_binary(s->code, pos, '*', i, och_kl_u32(s, pos, bytes)));
 }
 
 och_kl_ir *och_kl_row_offset(och_kl_spec *s, och_kl_pos pos, och_kl_buffer *b, och_kl_ir *const *index, int n,
@@ -45,9 +52,7 @@ static bool global_place(och_kl_spec *s, och_kl_pos pos, och_kl_buffer *b, och_k
     uint32_t bytes = och_kl_base_bytes(b->elem) * (uint32_t)lanes;
     och_kl_ir *index;
     if (row) {
-        och_kl_ir *at = och_kl_convert(s->code, pos, scalar(OCH_KL_U32), j->ir);
-        at = och_kl_binary(s->code, pos, '*', at, och_kl_u32(s, pos, bytes));
-        index = och_kl_binary(s->code, pos, '+', row, to_i64(s, pos, at));
+        index = och_kl_binary(s->code, pos, '+', row, och_kl_scaled(s, pos, j->ir, bytes));
     } else {
         och_kl_ir *at = j->ir;
         if (at->type.base == OCH_KL_I32) at = och_kl_convert(s->code, pos, scalar(OCH_KL_U32), at);

@@ -116,6 +116,10 @@ static void launch(och_kl_parser *p, och_kl_decl *d) {
     och_kl_expect(p, '(', "after 'waves'");
     if (!p->panic) d->waves = och_kl_parse_expr(p);
     och_kl_expect(p, ')', "after the number of waves");
+    if (p->panic || !och_kl_accept_word(p, "occupancy")) return;
+    och_kl_expect(p, '(', "after 'occupancy'");
+    if (!p->panic) d->occupancy = och_kl_parse_expr(p);
+    och_kl_expect(p, ')', "after the number of waves a SIMD");
 }
 
 static och_kl_decl *kernel(och_kl_parser *p) {

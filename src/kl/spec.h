@@ -300,6 +300,9 @@ bool och_kl_row_method(och_kl_spec *s, const och_kl_expr *e, const och_kl_val *b
 bool och_kl_load_place(och_kl_spec *s, och_kl_pos pos, const och_kl_place *p, och_kl_val *out);
 bool och_kl_store_place(och_kl_spec *s, och_kl_pos pos, och_kl_place *p, och_kl_val v);
 bool och_kl_atomic(och_kl_spec *s, const och_kl_expr *e, const char *name, bool *out_is, och_kl_val *out);
+/* Byte i * bytes of a row, in 64 bits. AMD: multiplied in 32, unsigned, so that the row stays in scalar registers beside a
+ * 32-bit offset of the lane, which is how its loads take them. NVIDIA: in 64, where a loop's counter becomes a pointer. */
+och_kl_ir *och_kl_scaled(och_kl_spec *s, och_kl_pos pos, och_kl_ir *i, uint32_t bytes);
 och_kl_ir *och_kl_row_offset(och_kl_spec *s, och_kl_pos pos, och_kl_buffer *b, och_kl_ir *const *index, int n,
                              bool clamped); /* bytes */
 /* A value in a variable of the stage's outermost block, set where it stands; outside of stages the value itself. */

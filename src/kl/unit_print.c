@@ -310,6 +310,10 @@ static void print_kernel(const och_kl_decl *d, och_strbuf *out) {
     print_list(d->grid, out, 0);
     och_strbuf_puts(out, ") waves(");
     print_at(d->waves, -1, out, 0);
+    if (d->occupancy) {
+        och_strbuf_puts(out, ") occupancy(");
+        print_at(d->occupancy, -1, out, 0);
+    }
     och_strbuf_puts(out, ")\n");
     print_body(d->body, out, 0);
     och_strbuf_puts(out, "\n");
