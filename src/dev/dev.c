@@ -33,7 +33,7 @@ enum {
     X(destroy) X(alloc) X(free) X(memory) X(unified_memory) X(queue_create) X(queue_wrap) X(queue_destroy)             \
     X(synchronise) X(copy_to_device) X(copy_to_host) X(copy) X(copy_peer) X(fill) X(event_create) X(event_destroy) X(event_record)    \
     X(event_query) X(event_wait_host) X(event_wait_queue) X(module_load) X(module_unload) X(module_function)           \
-    X(launch) X(capture_begin) X(capture_end) X(graph_replay) X(graph_destroy) X(all_reduce_f32)
+    X(launch) X(lend) X(capture_begin) X(capture_end) X(graph_replay) X(graph_destroy) X(all_reduce_f32)
 
 static const struct {
     const char *name;
@@ -223,6 +223,7 @@ och_device *och_device_retain(och_device *d) {
 
 void och_device_release(och_device *d) {
     if (!d || __atomic_fetch_sub(&d->refcount, 1, __ATOMIC_ACQ_REL) != 1) return;
+    if (d->companion) d->companion_destroy(d->companion);
     if (d->attachment) d->attachment_destroy(d->attachment);
     d->vtable->destroy(d);
 }

@@ -164,6 +164,11 @@ typedef struct och_device_vtable {
     void (*module_unload)(och_module *m);
     och_status (*module_function)(och_module *m, const char *name, och_function **out_function, och_err *err); /* borrowed */
     och_status (*launch)(och_queue *q, och_function *f, const och_launch *l, och_err *err);
+    /* Work that another library puts on the queue's stream: `give` is called once, in the calling thread, with the device made
+     * current and the runtime's own handle of the stream (NULL: the default one). It may be recorded, as a launch may: `give`
+     * then calls nothing that no graph holds. `name` (static) is what errors and faults are told by. */
+    och_status (*lend)(och_queue *q, const char *name, och_status (*give)(void *user, void *stream, och_err *err), void *user,
+                       och_err *err);
 
     /* Graphs: see below. */
     och_status (*capture_begin)(och_queue *q, och_err *err);
@@ -186,6 +191,9 @@ struct och_device {
      * release. */
     void *attachment;
     void (*attachment_destroy)(void *attachment);
+    /* The same for what a library of the vendor's needs; destroyed first, with a table that still works. */
+    void *companion;
+    void (*companion_destroy)(void *companion);
 };
 /* First member of every queue, so that an op finds its device. */
 struct och_queue {

@@ -122,6 +122,16 @@ static och_status traced_launch(och_queue *q, och_function *f, const och_launch 
     return OCH_OK;
 }
 
+static och_status traced_lend(och_queue *q, const char *name, och_status (*give)(void *user, void *stream, och_err *err), void *user,
+                              och_err *err) {
+    const traced *t = of(q->device);
+    double begin = och_trace_begin();
+    OCH_TRY(t->inner->lend(q, name, give, user, err));
+    if (!och_capture_here()) OCH_TRY(t->inner->synchronise(q, err));
+    put_bar(t->row, begin, och_now_seconds(), "kernel", name, NULL, 0);
+    return OCH_OK;
+}
+
 #define TRACED(slot, device, name, n, params, args)                                                                    \
     static och_status traced_##slot params {                                                                           \
         const traced *t = of(device);                                                                                  \
@@ -161,6 +171,7 @@ void och_trace_attach(och_device *d) {
     t->table = *d->vtable;
     t->table.destroy = traced_destroy;
     t->table.launch = traced_launch;
+    t->table.lend = traced_lend;
     t->table.copy_to_device = traced_copy_to_device;
     t->table.copy_to_host = traced_copy_to_host;
     t->table.copy = traced_copy;

@@ -219,6 +219,12 @@ static och_status cpu_launch(och_queue *q, och_function *f, const och_launch *l,
     return declined(q->device, "launch", err);
 }
 
+static och_status cpu_lend(och_queue *q, const char *name, och_status (*give)(void *user, void *stream, och_err *err), void *user,
+                           och_err *err) {
+    (void)name, (void)give, (void)user;
+    return declined(q->device, "a stream for another library", err);
+}
+
 static och_status cpu_capture_begin(och_queue *q, och_err *err) { return declined(q->device, "graph capture", err); }
 
 static och_status cpu_capture_end(och_queue *q, och_graph **out_graph, och_err *err) {
@@ -295,6 +301,7 @@ static const och_device_vtable vtable = {
     .module_unload = cpu_module_unload,
     .module_function = cpu_module_function,
     .launch = cpu_launch,
+    .lend = cpu_lend,
     .capture_begin = cpu_capture_begin,
     .capture_end = cpu_capture_end,
     .graph_replay = cpu_graph_replay,

@@ -126,6 +126,8 @@ och_status och_cuda_module_load(och_device *d, const void *image, size_t n_bytes
 void och_cuda_module_unload(och_module *m);
 och_status och_cuda_module_function(och_module *m, const char *name, och_function **out_function, och_err *err);
 och_status och_cuda_launch(och_queue *q, och_function *f, const och_launch *l, och_err *err);
+och_status och_cuda_lend(och_queue *q, const char *name, och_status (*give)(void *user, void *stream, och_err *err), void *user,
+                        och_err *err);
 och_status och_cuda_capture_begin(och_queue *q, och_err *err);
 och_status och_cuda_capture_end(och_queue *q, och_graph **out_graph, och_err *err);
 och_status och_cuda_graph_replay(och_queue *q, och_graph *g, och_err *err);

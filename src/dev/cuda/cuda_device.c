@@ -320,6 +320,7 @@ static const och_device_vtable vtable = {
     .module_unload = och_cuda_module_unload,
     .module_function = och_cuda_module_function,
     .launch = och_cuda_launch,
+    .lend = och_cuda_lend,
     .capture_begin = och_cuda_capture_begin,
     .capture_end = och_cuda_capture_end,
     .graph_replay = och_cuda_graph_replay,

@@ -241,3 +241,22 @@ och_status och_cuda_launch(och_queue *queue, och_function *function, const och_l
     OCH_TRY(och_capture_admit(c, "launch", err));
     return och_capture_result(c, "launch", launch(queue, function, l, err));
 }
+
+static och_status lend(och_queue *queue, const char *name, och_status (*give)(void *user, void *stream, och_err *err), void *user,
+                       och_err *err) {
+    cuda_queue *q = cuda_queue_of(queue);
+    OCH_TRY(och_cuda_enter(queue->device, name, err));
+    OCH_TRY(give(user, q->stream, err));
+    bool records = och_capture_records(&q->capture);
+    pthread_mutex_lock(&q->lock);
+    och_ring_add(records ? &q->captured : &q->ring, name);
+    pthread_mutex_unlock(&q->lock);
+    return cuda_of(queue->device)->synchronous && !records ? och_cuda_synchronise(queue, err) : OCH_OK;
+}
+
+och_status och_cuda_lend(och_queue *queue, const char *name, och_status (*give)(void *user, void *stream, och_err *err), void *user,
+                        och_err *err) {
+    och_capture *c = &cuda_queue_of(queue)->capture;
+    OCH_TRY(och_capture_admit(c, name, err));
+    return och_capture_result(c, name, lend(queue, name, give, user, err));
+}

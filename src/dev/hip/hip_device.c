@@ -248,6 +248,7 @@ static const och_device_vtable vtable = {
     .module_unload = och_hip_module_unload,
     .module_function = och_hip_module_function,
     .launch = och_hip_launch,
+    .lend = och_hip_lend,
     .capture_begin = och_hip_capture_begin,
     .capture_end = och_hip_capture_end,
     .graph_replay = och_hip_graph_replay,

@@ -399,6 +399,12 @@ static och_status null_launch(och_queue *q, och_function *f, const och_launch *l
     return declined("launch", err);
 }
 
+static och_status null_lend(och_queue *q, const char *name, och_status (*put)(void *user, void *stream, och_err *err), void *user,
+                            och_err *err) {
+    (void)q, (void)name, (void)put, (void)user;
+    return declined("a stream for another library", err);
+}
+
 static och_status null_capture_begin(och_queue *q, och_err *err) {
     (void)q;
     return declined("graph capture", err);
@@ -463,6 +469,7 @@ static const och_device_vtable vtable = {
     .module_unload = null_module_unload,
     .module_function = null_module_function,
     .launch = null_launch,
+    .lend = null_lend,
     .capture_begin = null_capture_begin,
     .capture_end = null_capture_end,
     .graph_replay = null_graph_replay,
