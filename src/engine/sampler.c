@@ -1,9 +1,9 @@
 #include "engine/sampler.h"
 
 #include "base/half.h"
+#include "base/rng.h"
 #include "base/size.h"
-#include "engine/rng.h"
-#include "engine/sampler_exp.h"
+#include "base/weight.h"
 
 #include <float.h>
 #include <inttypes.h>
@@ -35,26 +35,26 @@ och_status och_sampler_validate(const och_sampler_params *p, och_err *err) {
 /* Passes go over whole blocks of a constant size, so that the compiler turns them into vector code; the arrays are
  * padded to blocks with ids that weigh nothing. */
 #define BLOCK 1024
-#define LANES 8 /* partial sums, so that the order of additions is fixed */
+#define LANES 8 /* partial sums, for vector code: a block's weights are whole multiples of 2^-40 below 2^10, exact in any order */
 #define BIN_BITS 12
 #define BINS (1 << BIN_BITS)
 
 typedef struct scratch {
     uint32_t n_blocks;
     float *z;         /* [n_blocks * BLOCK] penalised, then scaled logits: 0 for the best */
-    float *w;         /* [n_blocks * BLOCK] exp(z) */
+    float *w;         /* [n_blocks * BLOCK] exp(z), cut to multiples of 2^-40 */
     uint64_t *keys;   /* [n_blocks * BLOCK] what a selection works on */
     uint32_t *ids;    /* [n_blocks * BLOCK] candidates, rising */
     uint32_t *count;  /* of the history; overlies keys, which come later */
-    double *bins;     /* [BINS] */
-    double *block_sum; /* [n_blocks] */
+    uint64_t *bins;   /* [BINS] */
+    uint64_t *block_sum; /* [n_blocks] */
 } scratch;
 
 static size_t blocks_of(uint32_t vocab) { return ((size_t)vocab + BLOCK - 1) / BLOCK; }
 
 size_t och_sampler_scratch_bytes(uint32_t vocab) {
     size_t per_id = 2 * sizeof(float) + sizeof(uint32_t) + sizeof(uint64_t);
-    return blocks_of(vocab) * (BLOCK * per_id + sizeof(double)) + BINS * sizeof(double);
+    return blocks_of(vocab) * (BLOCK * per_id + sizeof(uint64_t)) + BINS * sizeof(uint64_t);
 }
 
 static scratch carve(void *p, uint32_t vocab) {
@@ -62,7 +62,7 @@ static scratch carve(void *p, uint32_t vocab) {
     size_t n = blocks_of(vocab) * BLOCK;
     s.n_blocks = (uint32_t)blocks_of(vocab);
     s.keys = p;
-    s.bins = (double *)(s.keys + n);
+    s.bins = s.keys + n;
     s.block_sum = s.bins + BINS;
     s.z = (float *)(s.block_sum + s.n_blocks);
     s.w = s.z + n;
@@ -150,7 +150,7 @@ static void scale_block(const float *restrict x, float top, float temperature, f
 }
 
 static void weigh_block(const float *restrict z, float *restrict w) {
-    for (int i = 0; i < BLOCK; i++) w[i] = och_exp_neg(z[i]);
+    for (int i = 0; i < BLOCK; i++) w[i] = och_weight_cut(och_exp_neg(z[i]));
 }
 
 static void scale_and_weigh(const scratch *s, const float *logits, uint32_t vocab, float top, float temperature) {
@@ -187,46 +187,40 @@ static void sort_falling(uint64_t *k, uint32_t n) {
     }
 }
 
-/* The greatest bin such that it and all bins above it hold at least `need`; *sum is what those above hold, and grows
- * from what it was. BINS when all together hold less. */
-static uint32_t edge_bin(const double *bins, double need, double *sum) {
-    for (uint32_t b = BINS; b-- > 0;) {
-        if (*sum + bins[b] >= need) return b;
-        *sum += bins[b];
-    }
-    return BINS;
+/* The greatest bin such that it and all bins above it hold at least `need`, which all together do; *sum is what those above
+ * hold, and grows from what it was. */
+static uint32_t edge_bin(const uint64_t *bins, uint64_t need, uint64_t *sum) {
+    uint32_t b = BINS - 1;
+    while (b > 0 && *sum + bins[b] < need) *sum += bins[b--];
+    return b;
 }
 
+static inline uint64_t weight_of(const scratch *s, uint32_t id) { return och_weight_fixed(s->w[id]); }
+
 /* The greatest key T such that those of s->keys[0, n) from T up number at least `need` or, if weighted, weigh at least
- * `need`. A selection by the key's bits, twelve at a time: what lies in the edge's bin is all that the next round
- * looks at. s->keys is consumed. */
-static uint64_t edge(const scratch *s, uint32_t n, double need, bool weighted) {
-    double sum = 0;
+ * `need`, which all together do. A selection by the key's bits, twelve at a time: what lies in the edge's bin is all that the
+ * next round looks at. s->keys is consumed. */
+static uint64_t edge(const scratch *s, uint32_t n, uint64_t need, bool weighted) {
+    uint64_t sum = 0;
     for (int shift = 64 - BIN_BITS; n > 32; shift -= BIN_BITS) {
         uint32_t kept = 0;
-        double above = sum;
         memset(s->bins, 0, BINS * sizeof *s->bins);
         for (uint32_t i = 0; i < n; i++)
-            s->bins[s->keys[i] >> shift & (BINS - 1)] += weighted ? (double)s->w[key_id(s->keys[i])] : 1;
-        uint32_t bin = edge_bin(s->bins, need, &above);
-        if (bin == BINS) { /* a total that rounding put a hair below `need`: the last bin with anything in it */
-            for (bin = 0; s->bins[bin] == 0 && bin < BINS - 1;) bin++;
-            above -= s->bins[bin];
-        }
-        sum = above;
+            s->bins[s->keys[i] >> shift & (BINS - 1)] += weighted ? weight_of(s, key_id(s->keys[i])) : 1;
+        uint32_t bin = edge_bin(s->bins, need, &sum);
         for (uint32_t i = 0; i < n; i++)
             if ((s->keys[i] >> shift & (BINS - 1)) == bin) s->keys[kept++] = s->keys[i];
         n = kept;
     }
     sort_falling(s->keys, n);
-    for (uint32_t i = 0; i < n; i++) {
-        sum += weighted ? (double)s->w[key_id(s->keys[i])] : 1;
+    for (uint32_t i = 0; i + 1 < n; i++) {
+        sum += weighted ? weight_of(s, key_id(s->keys[i])) : 1;
         if (sum >= need) return s->keys[i];
     }
     return s->keys[n - 1];
 }
 
-static uint64_t edge_of_candidates(const scratch *s, uint32_t n, double need, bool weighted) {
+static uint64_t edge_of_candidates(const scratch *s, uint32_t n, uint64_t need, bool weighted) {
     for (uint32_t i = 0; i < n; i++) s->keys[i] = make_key(s->z[s->ids[i]], s->ids[i]);
     return edge(s, n, need, weighted);
 }
@@ -262,24 +256,23 @@ static uint32_t top_k(const scratch *s, uint32_t vocab, uint32_t k) {
     return keep_from(s, n, edge_of_candidates(s, n, k, false));
 }
 
-/* Lanes, then their sum. */
-static double sum_block(const float *w) {
+static uint64_t sum_block(const float *w) {
     double lanes[LANES] = {0}, sum = 0;
     for (int i = 0; i < BLOCK; i += LANES)
         for (int l = 0; l < LANES; l++) lanes[l] += (double)w[i + l];
     for (int l = 0; l < LANES; l++) sum += lanes[l];
-    return sum;
+    return (uint64_t)(sum * 0x1p40);
 }
 
-static double sum_all(const scratch *s) {
-    double total = 0;
+static uint64_t sum_all(const scratch *s) {
+    uint64_t total = 0;
     for (uint32_t b = 0; b < s->n_blocks; b++) total += s->block_sum[b] = sum_block(s->w + b * BLOCK);
     return total;
 }
 
-static double sum_candidates(const scratch *s, uint32_t n) {
-    double total = 0;
-    for (uint32_t i = 0; i < n; i++) total += (double)s->w[s->ids[i]];
+static uint64_t sum_candidates(const scratch *s, uint32_t n) {
+    uint64_t total = 0;
+    for (uint32_t i = 0; i < n; i++) total += weight_of(s, s->ids[i]);
     return total;
 }
 
@@ -293,28 +286,24 @@ static uint32_t candidates_of_weight(const scratch *s, uint32_t vocab, double le
     return n;
 }
 
-/* The candidate in which a walk by rising id passes u times the sum. */
-static uint32_t draw_candidate(const scratch *s, uint32_t n, uint32_t best, double u) {
-    double target = u * sum_candidates(s, n), walked = 0;
+/* The candidate in which a walk by rising id passes its target. The greatest weighs 1, so there is one. */
+static uint32_t draw_candidate(const scratch *s, uint32_t n, uint32_t best, uint64_t random) {
+    uint64_t target = och_weight_target(random, sum_candidates(s, n)), walked = 0;
     for (uint32_t i = 0; i < n; i++) {
-        walked += (double)s->w[s->ids[i]];
+        walked += weight_of(s, s->ids[i]);
         if (walked > target) return s->ids[i];
     }
-    return best; /* u * sum rounded up to the sum */
+    return best;
 }
 
-static uint32_t draw_any(const scratch *s, uint32_t vocab, uint32_t best, double u) {
-    double target = u * sum_all(s), walked = 0;
+static uint32_t draw_any(const scratch *s, uint32_t vocab, uint32_t best, uint64_t random) {
+    uint64_t target = och_weight_target(random, sum_all(s)), walked = 0;
     for (uint32_t b = 0; b < s->n_blocks; walked += s->block_sum[b++]) {
         if (walked + s->block_sum[b] <= target) continue;
-        double in_block = 0;
-        uint32_t last = best;
-        for (uint32_t id = b * BLOCK; id < vocab && id < (b + 1) * BLOCK; id++) {
-            in_block += (double)s->w[id];
-            if (s->w[id] > 0) last = id;
-            if (walked + in_block > target) return id;
+        for (uint32_t id = b * BLOCK; id < vocab; id++) {
+            walked += weight_of(s, id);
+            if (walked > target) return id;
         }
-        return last; /* the block's lanes summed to a hair more than the walk */
     }
     return best;
 }
@@ -324,7 +313,8 @@ och_status och_sample(const och_sampler_params *p, const float *logits, uint32_t
                       och_err *err) {
     *out_id = 0;
     OCH_TRY(och_sampler_validate(p, err));
-    if (vocab == 0) return och_err_set(err, OCH_RANGE, "sampling: expected a vocabulary, found 0 logits");
+    if (vocab == 0 || vocab > OCH_WEIGHT_MAX_IDS)
+        return och_err_set(err, OCH_RANGE, "sampling: expected a vocabulary of 1 to %u, found %" PRIu32 " logits", OCH_WEIGHT_MAX_IDS, vocab);
     uint32_t best;
     OCH_TRY(greatest(logits, vocab, &best, err));
     bool penalties = n_history && p->penalty_last_n != 0 &&
@@ -348,7 +338,7 @@ och_status och_sample(const och_sampler_params *p, const float *logits, uint32_t
         }
     }
     scale_and_weigh(&s, logits, vocab, logits[best], p->temperature);
-    double u = och_rng_uniform(p->seed, position, 0);
+    uint64_t random = och_rng_bits(p->seed, position, 0);
     bool all = true; /* until something is cut off, no list of candidates is made */
     uint32_t n = vocab;
     if (p->top_k > 0 && (uint32_t)p->top_k < vocab) {
@@ -356,22 +346,23 @@ och_status och_sample(const och_sampler_params *p, const float *logits, uint32_t
         all = false;
     }
     if (p->top_p < 1) {
-        double total = all ? sum_all(&s) : sum_candidates(&s, n), need = (double)p->top_p * total;
+        uint64_t total = all ? sum_all(&s) : sum_candidates(&s, n), need = och_weight_needed(p->top_p, total);
         /* ids that all together weigh at most half of what may be missing cannot be needed to reach top-p */
-        if (all) n = candidates_of_weight(&s, vocab, (1 - (double)p->top_p) * total / vocab / 2);
+        if (all) n = candidates_of_weight(&s, vocab, (double)(total - need) * 0x1p-40 / vocab / 2);
         n = keep_from(&s, n, edge_of_candidates(&s, n, need, true));
         all = false;
     }
     if (p->min_p > 0) { /* the greatest weight is 1 */
-        if (all) n = candidates_of_weight(&s, vocab, (double)p->min_p);
+        float least = och_weight_cut(p->min_p);
+        if (all) n = candidates_of_weight(&s, vocab, (double)least);
         else {
             uint32_t kept = 0;
             for (uint32_t i = 0; i < n; i++)
-                if (s.w[s.ids[i]] >= p->min_p) s.ids[kept++] = s.ids[i];
+                if (s.w[s.ids[i]] >= least) s.ids[kept++] = s.ids[i];
             n = kept;
         }
         all = false;
     }
-    *out_id = all ? draw_any(&s, vocab, best, u) : draw_candidate(&s, n, best, u);
+    *out_id = all ? draw_any(&s, vocab, best, random) : draw_candidate(&s, n, best, random);
     return OCH_OK;
 }

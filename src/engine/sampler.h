@@ -13,6 +13,10 @@
  *   7. one draw over what is left, renormalised: the id in which a walk by rising id passes u times the sum, with
  *      u = och_rng_uniform(seed, position, 0).
  *
+ * Weights are exp((logit - greatest) / temperature), of a fixed exponential, cut to whole multiples of 2^-40: sums are integers, so
+ * that whoever computes them, in whatever order, has the same (base/weight.h). An id below 2^-40 of the greatest's probability is
+ * never drawn. The op SAMPLE is steps 2 to 7 on a device, and gives the same token.
+ *
  * The result is a function of (params, logits, history, position) alone. Nothing is allocated. */
 #ifndef OCH_ENGINE_SAMPLER_H
 #define OCH_ENGINE_SAMPLER_H
@@ -44,9 +48,9 @@ OCH_WARN_UNUSED och_status och_sampler_validate(const och_sampler_params *p, och
 size_t och_sampler_scratch_bytes(uint32_t vocab);
 
 /* logits f32[vocab], unchanged on return; history: the ids so far, oldest first (ids outside the vocabulary are
- * skipped). `position` names the draw: the index of the token in its sequence. params must be valid (checked: RANGE).
- * CORRUPT: a logit is NaN or infinite (the message names the first); *out_id is then 0. Computed in float32 with a
- * double sum and an exp of its own (relative error below 3e-7), so that a draw does not depend on the C library. */
+ * skipped). `position` names the draw: the index of the token in its sequence. params must be valid and the vocabulary one of 1 to
+ * 2^23 ids (checked: RANGE). CORRUPT: a logit is NaN or infinite (the message names the first); *out_id is then 0. The exponential is
+ * Ochre's own (relative error below 3e-7), so that a draw does not depend on the C library. */
 OCH_WARN_UNUSED och_status och_sample(const och_sampler_params *p, const float *logits, uint32_t vocab,
                                       const int32_t *history, size_t n_history, uint64_t position, void *scratch,
                                       size_t scratch_bytes, uint32_t *out_id, och_err *err);

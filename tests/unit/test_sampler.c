@@ -4,10 +4,10 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include "base/rng.h"
 #include "base/size.h"
-#include "engine/rng.h"
+#include "base/weight.h"
 #include "engine/sampler.h"
-#include "engine/sampler_exp.h"
 
 #include <float.h>
 #include <math.h>

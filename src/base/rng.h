@@ -1,7 +1,7 @@
 /* Philox4x32-10, a counter-based generator: the same (key, counter) gives the same four words on every machine, in any
  * order. Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC 2011, section 3.2. */
-#ifndef OCH_ENGINE_RNG_H
-#define OCH_ENGINE_RNG_H
+#ifndef OCH_BASE_RNG_H
+#define OCH_BASE_RNG_H
 
 #include <stdint.h>
 
@@ -16,12 +16,17 @@ static inline void och_philox4x32(const uint32_t counter[4], const uint32_t key[
     out[0] = c0, out[1] = c1, out[2] = c2, out[3] = c3;
 }
 
-/* A number in [0, 1) with 53 random bits, a function of (seed, position, stream) alone. */
-static inline double och_rng_uniform(uint64_t seed, uint64_t position, uint32_t stream) {
+/* 53 random bits, the upper ones of 64 (the others are 0): a function of (seed, position, stream) alone. */
+static inline uint64_t och_rng_bits(uint64_t seed, uint64_t position, uint32_t stream) {
     uint32_t counter[4] = {(uint32_t)position, (uint32_t)(position >> 32), stream, 0};
     uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)}, r[4];
     och_philox4x32(counter, key, r);
-    return (double)(((uint64_t)r[0] << 32 | r[1]) >> 11) * 0x1p-53;
+    return ((uint64_t)r[0] << 32 | r[1]) & ~(uint64_t)0x7ff;
+}
+
+/* The same bits as a number in [0, 1). */
+static inline double och_rng_uniform(uint64_t seed, uint64_t position, uint32_t stream) {
+    return (double)(och_rng_bits(seed, position, stream) >> 11) * 0x1p-53;
 }
 
 #endif
