@@ -320,8 +320,32 @@ static void refused_memory(void **state) {
     och_strbuf_deinit(&diag);
 }
 
+/* Waves a SIMD in the dialect's own words; a multiprocessor has four SIMDs. */
+static void occupancy(void **state) {
+    (void)state;
+    static const struct {
+        const char *target, *bindings, *says;
+    } cases[] = {
+        {"sm_90", "WAVES=4,N=8", " __launch_bounds__(128, 8) "},   {"sm_90", "WAVES=8,N=8", " __launch_bounds__(256, 4) "},
+        {"sm_90", "WAVES=4,N=0", " __launch_bounds__(128) "},      {"sm_90", "WAVES=4,N=99", " __launch_bounds__(128, 16) "},
+        {"sm_89", "WAVES=4,N=99", " __launch_bounds__(128, 12) "}, {"sm_90", "WAVES=16,N=2", " __launch_bounds__(512, 1) "},
+        {"gfx1151", "WAVES=4,N=8", "(128, 128), amdgpu_waves_per_eu(8)))"}, {"gfx942", "WAVES=4,N=99", "(256, 256), amdgpu_waves_per_eu(8)))"},
+        {"gfx1151", "WAVES=4,N=0", "amdgpu_flat_work_group_size(128, 128)))"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        made m = specialise("kernel k(y: out buf<f32>[n]) param WAVES: int, N: int launch grid(n) waves(WAVES) occupancy(N) { y[0] = 0.0; }",
+                            cases[i].bindings, cases[i].target, 0);
+        och_strbuf text = {0};
+        assert_int_equal(m.st, OCH_OK);
+        assert_int_equal(och_kl_emit(m.code, &text, &m.err), OCH_OK);
+        if (!strstr(och_strbuf_str(&text), cases[i].says)) fail_msg("%s %s: no %s", cases[i].target, cases[i].bindings, cases[i].says);
+        och_strbuf_deinit(&text);
+        release(&m);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(numbers_take_their_place), cmocka_unit_test(types), cmocka_unit_test(uniformity), cmocka_unit_test(memory), cmocka_unit_test(unrolling),
-                                       cmocka_unit_test(signatures), cmocka_unit_test(bindings), cmocka_unit_test(refused_memory)};
+                                       cmocka_unit_test(signatures), cmocka_unit_test(occupancy), cmocka_unit_test(bindings), cmocka_unit_test(refused_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
