@@ -90,6 +90,7 @@ typedef struct och_launch {
     uint32_t lds_bytes;
     const void *args; /* packed as the kernel's signature says; copied before the call returns */
     size_t args_bytes;
+    bool may_overlap; /* the code itself waits for the kernels launched before it: it may be started while they still run */
 } och_launch;
 
 typedef enum och_reduce { OCH_REDUCE_SUM, OCH_REDUCE_MAX } och_reduce;

@@ -363,6 +363,7 @@ const och_kl_dialect och_kl_dialect_cuda = {
     .vector = "typedef och_vector<%s, %d> %sx%d;\n",
     .f16 = NULL,
     .launch = launch,
+    .wait = "asm volatile(\"griddepcontrol.launch_dependents; griddepcontrol.wait;\" ::: \"memory\");", /* PTX ISA 7.8 */
     .lds_static_bytes = 49152, /* CUDA C++ Programming Guide, "Compute Capabilities": more must be dynamic */
     .lds_block = "alignas(16) extern __shared__ u8 och_lds[];",
     .rows = rows,

@@ -362,6 +362,11 @@ static void emit_kernel(och_kl_emitter *e) {
     emit_parameters(e);
     put(e, ") {\n");
     e->indent = 1;
+    if (s->waits) {
+        begin(e, NULL);
+        put(e, e->dialect->wait);
+        newline(e);
+    }
     emit_lds(e);
     emit_list(e, &e->c->body);
     put(e, "}\n");

@@ -112,6 +112,7 @@ typedef struct och_kl_signature {
     char target[OCH_TARGET_NAME_BYTES];
     int wave, waves, threads;       /* lanes; waves and work-items of a workgroup */
     uint32_t lds_bytes, args_bytes;
+    bool waits;                     /* the code itself waits, before anything else, for the kernels launched before it */
     uint32_t lds_launch_bytes;      /* lds_bytes where they are given at the launch and are none of the code's own; else 0 */
     int n_args, n_sizes, n_rules;
     och_kl_arg args[OCH_KL_MAX_ARGS];

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#define MAGIC 0x3353424fu /* "OBS3" */
+#define MAGIC 0x3453424fu /* "OBS4" */
 
 static void put(och_strbuf *b, uint64_t v, int n_bytes) {
     unsigned char raw[8];
@@ -36,6 +36,7 @@ och_status och_kl_signature_write(const och_kl_signature *s, och_strbuf *out, oc
     put(out, (uint64_t)s->threads, 4);
     put(out, s->lds_bytes, 4);
     put(out, s->lds_launch_bytes, 4);
+    put(out, s->waits, 1);
     put(out, s->args_bytes, 4);
     put(out, (uint64_t)s->n_args, 1);
     put(out, (uint64_t)s->n_sizes, 1);
@@ -141,15 +142,17 @@ static bool get_arg(och_cursor *c, const och_kl_signature *s, och_kl_arg *a) {
 }
 
 static bool get_all(och_cursor *c, och_kl_signature *s) {
-    uint64_t magic;
+    uint64_t magic, waits;
     if (!get(c, 4, UINT32_MAX, &magic) || magic != MAGIC) return false;
     if (!get_str(c, s->kernel, sizeof s->kernel) || !get_str(c, s->entry, sizeof s->entry) ||
         !get_str(c, s->spec, sizeof s->spec) || !get_str(c, s->target, sizeof s->target) ||
         !get_int(c, 4, 1024, &s->wave) || !get_int(c, 4, 1024, &s->waves) || !get_int(c, 4, 1024, &s->threads) ||
-        !get_u32(c, &s->lds_bytes) || !get_u32(c, &s->lds_launch_bytes) || !get_u32(c, &s->args_bytes) || !get_int(c, 1, OCH_KL_MAX_ARGS, &s->n_args) ||
+        !get_u32(c, &s->lds_bytes) || !get_u32(c, &s->lds_launch_bytes) || !get(c, 1, 1, &waits) ||
+        !get_u32(c, &s->args_bytes) || !get_int(c, 1, OCH_KL_MAX_ARGS, &s->n_args) ||
         !get_int(c, 1, OCH_KL_MAX_SIZES, &s->n_sizes) || !get_int(c, 1, OCH_KL_MAX_RULES, &s->n_rules) ||
         s->args_bytes > OCH_KL_MAX_ARG_BYTES || (s->lds_launch_bytes && s->lds_launch_bytes != s->lds_bytes) || s->wave < 1 || s->threads != s->wave * s->waves)
         return false;
+    s->waits = waits;
     for (int i = 0; i < s->n_args; i++)
         if (!get_arg(c, s, &s->args[i])) return false;
     for (int i = 0; i < s->n_sizes; i++)

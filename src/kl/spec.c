@@ -447,6 +447,7 @@ static bool geometry(och_kl_spec *s) {
         return och_kl_error(s->diag, pos, "%lld waves of %d lanes are more than %d threads", (long long)waves,
                             s->profile.wave, OCH_KL_MAX_THREADS);
     sig->wave = s->profile.wave;
+    sig->waits = s->profile.target.target->ops & OCH_DEPENDENT_LAUNCH;
     sig->waves = (int)waves;
     sig->threads = (int)waves * s->profile.wave;
     int64_t n = 0;

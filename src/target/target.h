@@ -71,7 +71,8 @@ enum {
     OCH_FMA_MIX = 1 << 15,
     OCH_MAD_MIX = 1 << 16,
     OCH_ATOMIC_ADD_F32 = 1 << 17, /* global_atomic_add_f32 */
-    OCH_SPARSE_MATRIX = 1 << 18   /* SMFMAC or SWMMAC */
+    OCH_SPARSE_MATRIX = 1 << 18,  /* SMFMAC or SWMMAC */
+    OCH_DEPENDENT_LAUNCH = 1 << 19 /* griddepcontrol: a kernel may start before what it depends on has ended, and wait itself */
 };
 
 /* Wave sizes, as a set. */

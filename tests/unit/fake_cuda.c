@@ -470,9 +470,8 @@ EXPORT R cuFuncSetAttribute(function *f, int which, int v) {
     if (which != 8 || v > 232448) return 1;
     return f->dynamic = v, 0;
 }
-EXPORT R cuLaunchKernel(function *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
-                        unsigned shared, stream *s, void **params, void **extra) {
-    IN(cuLaunchKernel, in_context);
+static R launch(function *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
+                stream *s, void **params, void **extra) {
     op o = {.kind = 'k', .function = f, .grid = gx * gy * gz, .group = bx * by * bz, .shared = shared};
     if (params || o.group > 1024 || (int)shared > f->dynamic) return 1;
     for (int i = 0; extra && extra[i]; i += 2) {
@@ -483,6 +482,32 @@ EXPORT R cuLaunchKernel(function *f, unsigned gx, unsigned gy, unsigned gz, unsi
         if (extra[i] == (void *)1 && o.n_args <= sizeof o.args) memcpy(o.args, extra[i + 1], o.n_args);
     return give(s, o);
 }
+EXPORT R cuLaunchKernel(function *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                        unsigned shared, stream *s, void **params, void **extra) {
+    IN(cuLaunchKernel, in_context);
+    return launch(f, gx, gy, gz, bx, by, bz, shared, s, params, extra);
+}
+#ifndef NO_cuLaunchKernelEx
+/* As in cuda.h: an attribute has eight bytes for its id and 64 for its value. */
+typedef struct {
+    unsigned g[3], b[3], shared;
+    stream *s;
+    struct {
+        int id, pad, value, rest[15];
+    } *attributes;
+    unsigned n_attributes;
+} config;
+static unsigned n_early;
+EXPORT unsigned fake_early(void) { return n_early; } /* launches that may start before the one before them has ended */
+EXPORT R cuLaunchKernelEx(const config *c, function *f, void **params, void **extra) {
+    IN(cuLaunchKernelEx, in_context);
+    for (unsigned i = 0; i < c->n_attributes; i++) {
+        if (c->attributes[i].id != 6) return 1;
+        n_early += c->attributes[i].value == 1;
+    }
+    return launch(f, c->g[0], c->g[1], c->g[2], c->b[0], c->b[1], c->b[2], c->shared, c->s, params, extra);
+}
+#endif
 
 /* ---- graphs ---- */
 

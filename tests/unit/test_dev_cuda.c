@@ -54,7 +54,7 @@ typedef struct put_args {
     uint32_t n, add;
 } put_args;
 static och_status give(och_function *f, const void *args, size_t n_bytes) {
-    return d->vtable->launch(q, f, &(och_launch){{1, 1, 1}, {32, 1, 1}, 0, args, n_bytes}, &err);
+    return d->vtable->launch(q, f, &(och_launch){{1, 1, 1}, {32, 1, 1}, 0, args, n_bytes, false}, &err);
 }
 static och_status put(och_function *f, och_buf *b, uint32_t n, uint32_t add) {
     put_args a = {b->addr.value, n, add};
@@ -428,25 +428,57 @@ TEST(launches_that_cannot_be) {
     open_with_queue("cuda");
     och_module *m = module();
     och_function *hungry = function(m, "hungry"), *nothing = function(m, "nothing");
-    FAILS(OCH_RANGE, d->vtable->launch(q, hungry, &(och_launch){{1, 1, 1}, {512, 1, 1}, 0, NULL, 0}, &err));
+    FAILS(OCH_RANGE, d->vtable->launch(q, hungry, &(och_launch){{1, 1, 1}, {512, 1, 1}, 0, NULL, 0, false}, &err));
     HAS(err.message, "kernel hungry: a group of 512 work-items, at most 256 (255 registers a work-item, 65536 a group)");
-    OK(d->vtable->launch(q, nothing, &(och_launch){{1, 1, 1}, {512, 1, 1}, 0, NULL, 0}, &err));
-    FAILS(OCH_RANGE, d->vtable->launch(q, nothing, &(och_launch){{1, 65536, 1}, {1, 1, 1}, 0, NULL, 0}, &err));
+    OK(d->vtable->launch(q, nothing, &(och_launch){{1, 1, 1}, {512, 1, 1}, 0, NULL, 0, false}, &err));
+    FAILS(OCH_RANGE, d->vtable->launch(q, nothing, &(och_launch){{1, 65536, 1}, {1, 1, 1}, 0, NULL, 0, false}, &err));
     HAS(err.message, "dimension 1 has 65536 groups");
-    FAILS(OCH_RANGE, d->vtable->launch(q, nothing, &(och_launch){{1, 1, 1}, {1, 1, 128}, 0, NULL, 0}, &err));
+    FAILS(OCH_RANGE, d->vtable->launch(q, nothing, &(och_launch){{1, 1, 1}, {1, 1, 128}, 0, NULL, 0, false}, &err));
     fail_next("cuLaunchKernel", 701);
-    FAILS(OCH_DEVICE, d->vtable->launch(q, hungry, &(och_launch){{1, 2, 3}, {32, 1, 1}, 0, NULL, 0}, &err));
+    FAILS(OCH_DEVICE, d->vtable->launch(q, hungry, &(och_launch){{1, 2, 3}, {32, 1, 1}, 0, NULL, 0, false}, &err));
     HAS(err.message, "launch of kernel hungry, grid 1 x 2 x 3 of groups of 32 x 1 x 1");
     HAS(err.message, "255 registers and 1024 bytes of local memory a work-item: CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES (701)");
     /* more shared memory than any kernel may have is asked for first: the fake launches nothing without */
-    OK(d->vtable->launch(q, nothing, &(och_launch){{1, 1, 1}, {1, 1, 1}, 49152, NULL, 0}, &err));
-    OK(d->vtable->launch(q, nothing, &(och_launch){{1, 1, 1}, {1, 1, 1}, 232448, NULL, 0}, &err));
-    FAILS(OCH_RANGE, d->vtable->launch(q, nothing, &(och_launch){{1, 1, 1}, {1, 1, 1}, 232449, NULL, 0}, &err));
+    OK(d->vtable->launch(q, nothing, &(och_launch){{1, 1, 1}, {1, 1, 1}, 49152, NULL, 0, false}, &err));
+    OK(d->vtable->launch(q, nothing, &(och_launch){{1, 1, 1}, {1, 1, 1}, 232448, NULL, 0, false}, &err));
+    FAILS(OCH_RANGE, d->vtable->launch(q, nothing, &(och_launch){{1, 1, 1}, {1, 1, 1}, 232449, NULL, 0, false}, &err));
     fail_next("cuFuncSetAttribute", 1);
-    FAILS(OCH_DEVICE, d->vtable->launch(q, hungry, &(och_launch){{1, 1, 1}, {1, 1, 1}, 60000, NULL, 0}, &err));
+    FAILS(OCH_DEVICE, d->vtable->launch(q, hungry, &(och_launch){{1, 1, 1}, {1, 1, 1}, 60000, NULL, 0, false}, &err));
     HAS(err.message, "kernel hungry: asking for 232448 bytes of shared memory");
     d->vtable->module_unload(m);
     close_device();
+}
+/* Only where it was asked for, of the device and of the launch, and where the driver has the call; recorded launches too. */
+static void launch_twice(const char *overlap, unsigned early) {
+    setenv("OCHRE_CUDA_OVERLAP", overlap, 1);
+    open_with_queue("cuda");
+    unsetenv("OCHRE_CUDA_OVERLAP");
+    och_module *m = module();
+    och_function *nothing = function(m, "nothing");
+    och_graph *g;
+    unsigned before = early ? CALL(unsigned, fake_early, (void))() : 0;
+    OK(d->vtable->launch(q, nothing, &(och_launch){{1, 1, 1}, {32, 1, 1}, 0, NULL, 0, true}, &err));
+    OK(d->vtable->launch(q, nothing, &(och_launch){{1, 1, 1}, {32, 1, 1}, 0, NULL, 0, false}, &err));
+    OK(d->vtable->capture_begin(q, &err));
+    OK(d->vtable->launch(q, nothing, &(och_launch){{1, 1, 1}, {32, 1, 1}, 0, NULL, 0, true}, &err));
+    OK(d->vtable->capture_end(q, &g, &err));
+    OK(d->vtable->graph_replay(q, g, &err));
+    OK(d->vtable->synchronise(q, &err));
+    OK(d->vtable->graph_destroy(g, &err));
+    if (early) CHECK(CALL(unsigned, fake_early, (void))() - before == early);
+    d->vtable->module_unload(m);
+    close_device();
+}
+TEST(launches_that_start_early) {
+    FAKE(NULL);
+    launch_twice("1", 2);
+    unsigned before = CALL(unsigned, fake_early, (void))();
+    launch_twice("0", 0);
+    CHECK(CALL(unsigned, fake_early, (void))() == before);
+}
+TEST(a_driver_that_starts_nothing_early) {
+    FAKE("-DNO_cuLaunchKernelEx", NULL);
+    launch_twice("1", 0);
 }
 
 /* ---- graphs ---- */
@@ -780,7 +812,7 @@ int main(void) {
         cmocka_unit_test(a_fault_nobody_asked_for_is_warned_of),
         cmocka_unit_test(other_errors_lose_nothing),
         cmocka_unit_test(code_that_is_refused),
-        cmocka_unit_test(launches_that_cannot_be),
+        cmocka_unit_test(launches_that_cannot_be), cmocka_unit_test(launches_that_start_early), cmocka_unit_test(a_driver_that_starts_nothing_early),
         cmocka_unit_test(what_cannot_be_recorded),
         cmocka_unit_test(replays_read_what_memory_holds_then),
         cmocka_unit_test(a_driver_without_graphs),

@@ -27,6 +27,7 @@ typedef struct cuda_device {
     bool ready, lost;  /* atomic */
     uint64_t peers;      /* those whose memory this one was asked to reach, a bit each; atomic */
     bool synchronous;    /* OCHRE_CUDA_SYNC */
+    bool overlaps;       /* kernels that wait themselves are started early: OCHRE_CUDA_OVERLAP */
     uint64_t used_bytes; /* OCH_MEM_DEVICE allocated through this object; atomic */
     uint32_t max_grid[3], max_group[3];
     int max_registers; /* of a workgroup */

@@ -220,8 +220,16 @@ static och_status launch(och_queue *queue, och_function *function, const och_lau
     size_t n_bytes = l->args_bytes;
     void *extra[] = {(void *)CU_LAUNCH_PARAM_BUFFER_POINTER_, (void *)(uintptr_t)l->args, (void *)CU_LAUNCH_PARAM_BUFFER_SIZE_,
                      &n_bytes, (void *)CU_LAUNCH_PARAM_END_};
-    CUresult e = a->cuLaunchKernel(f->function, l->grid[0], l->grid[1], l->grid[2], l->group[0], l->group[1], l->group[2],
-                                   l->lds_bytes, q->stream, NULL, n_bytes ? extra : NULL);
+    CUresult e;
+    if (l->may_overlap && f->device->overlaps) {
+        CUlaunchAttribute early = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+                                   .value.programmaticStreamSerializationAllowed = 1};
+        CUlaunchConfig config = {l->grid[0],   l->grid[1], l->grid[2], l->group[0], l->group[1], l->group[2],
+                                 l->lds_bytes, q->stream,  &early,     1};
+        e = a->cuLaunchKernelEx(&config, f->function, NULL, n_bytes ? extra : NULL);
+    } else
+        e = a->cuLaunchKernel(f->function, l->grid[0], l->grid[1], l->grid[2], l->group[0], l->group[1], l->group[2],
+                              l->lds_bytes, q->stream, NULL, n_bytes ? extra : NULL);
     if (e != CUDA_SUCCESS)
         return och_cuda_fail_on(
             q, e, err,

@@ -45,11 +45,32 @@ typedef enum CUstreamCaptureMode {
 #include "dev/cuda/cuda_consts.def"
 #undef CUDA_CAPTURE_MODES
 } CUstreamCaptureMode;
+typedef enum CUlaunchAttributeID {
+#define CUDA_LAUNCH_ATTRIBUTES
+#include "dev/cuda/cuda_consts.def"
+#undef CUDA_LAUNCH_ATTRIBUTES
+} CUlaunchAttributeID;
 enum {
 #define CUDA_FLAGS
 #include "dev/cuda/cuda_consts.def"
 #undef CUDA_FLAGS
 };
 #undef CUDA_CONST
+
+typedef struct CUlaunchAttribute {
+    CUlaunchAttributeID id;
+    char pad[4];
+    union {
+        char pad[64];
+        int programmaticStreamSerializationAllowed;
+    } value;
+} CUlaunchAttribute;
+
+typedef struct CUlaunchConfig {
+    unsigned int gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes;
+    CUstream hStream;
+    CUlaunchAttribute *attrs;
+    unsigned int numAttrs;
+} CUlaunchConfig;
 
 #endif
