@@ -126,6 +126,14 @@ static bool simple(int i, och_op_call *c, const char **out_what) {
     } else if (i < 12) {
         qkv_post(c, rows, i == 11, i == 10);
         *out_what = i == 11 ? ", pairs" : ", norms";
+    } else if (i < 14) {
+        clear(c, OCH_OP_SAMPLE);
+        rows = 12;
+        c->in[OCH_SAMPLE_LOGITS] = f32(rows, i == 12 ? K : 20001);
+        c->in[OCH_SAMPLE_NUMBERS] = f32(rows, OCH_SAMPLE_N_NUMBERS);
+        c->in[OCH_SAMPLE_DRAWS] = i32(rows, OCH_SAMPLE_N_DRAWS);
+        c->out[0] = i32(rows, 1);
+        *out_what = i == 12 ? "" : "20001 ids";
     } else return false;
     return true;
 }
@@ -144,7 +152,7 @@ bool och_selftest_case(int i, och_op_call *out_shape, char *out_name, size_t n_b
         snprintf(out_name, n_bytes, "%s%s%s", och_op_name(out_shape->op), what[0] && what[0] != ',' ? ", " : "", what);
         return true;
     }
-    i -= 12;
+    i -= 14;
     if (i < N_ATTENTION * 2) {
         int rows = i % 2 ? 5 : 1;
         attention(out_shape, i / 2, rows);

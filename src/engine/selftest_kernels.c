@@ -88,6 +88,7 @@ static void shrink(och_op_call *c) {
         set_cols(&c->out[0], cols);
         break;
     }
+    case OCH_OP_SAMPLE: set_cols(&c->in[OCH_SAMPLE_LOGITS], OCH_MIN(c->in[OCH_SAMPLE_LOGITS].cols, 512)); break;
     case OCH_OP_COUNT_: break;
     }
     /* A trial packs by itself. */
@@ -106,7 +107,7 @@ static void shrink(och_op_call *c) {
 }
 
 /* Numbers of rows for which a provider may launch other kernels. */
-static const int linear_rows[] = {1, 4, 8, 9}, other_rows[] = {2};
+static const int linear_rows[] = {1, 4, 8, 9}, other_rows[] = {2}, sample_rows[] = {6}; /* ways of sampling */
 
 static och_status check_record(const och_session *s, int record, int rows, och_op_call *seen, int *n_seen, och_err *err) {
     const och_op_provider *p = s->plan.ops[record].provider;
@@ -148,7 +149,7 @@ och_status och_selftest_kernels(const och_session *s, och_err *err) {
         const och_plan_op *o = &s->plan.ops[i];
         if (!o->provider->has_kernels) continue;
         bool linear = o->op == OCH_OP_LINEAR;
-        const int *rows = linear ? linear_rows : other_rows;
+        const int *rows = linear ? linear_rows : o->op == OCH_OP_SAMPLE ? sample_rows : other_rows;
         for (size_t k = 0; st == OCH_OK && k < (linear ? OCH_COUNT(linear_rows) : OCH_COUNT(other_rows)); k++)
             if (k == 0 || rows[k] <= s->options.max_step_tokens) st = check_record(s, i, rows[k], seen, &n_seen, err);
     }

@@ -22,9 +22,11 @@ static och_tensor *operand(och_op_call *c, int i) {
 
 /* ---- operands ---- */
 
-/* Rows of any type: a weight format's, or a state's. */
+/* Rows of any type: a weight format's, a state's, or small integers. */
 static void decode(och_dtype t, const void *src, float *dst, uint64_t n) {
-    if (t != OCH_DTYPE_F8_E4M3) och_format_decode_row(t, src, dst, n);
+    if (t == OCH_DTYPE_I32)
+        for (uint64_t j = 0; j < n; j++) dst[j] = (float)((const int32_t *)src)[j];
+    else if (t != OCH_DTYPE_F8_E4M3) och_format_decode_row(t, src, dst, n);
     else
         for (uint64_t j = 0; j < n; j++) dst[j] = och_e4m3_to_f32(((const uint8_t *)src)[j]);
 }
@@ -71,8 +73,16 @@ static int32_t id_of(const och_op_call *c, int i, int64_t r, int64_t j) {
         if (i == OCH_ATTENTION_SEQS) return (int32_t)(r % tables->rows);
         return (int32_t)OCH_MAX(position, 0);
     }
+    case OCH_OP_SAMPLE: return j == OCH_SAMPLE_TOP_K ? (r & 1 ? 40 : 0) : (int32_t)(r * 7919 + j * 104729);
     default: return 0;
     }
+}
+
+/* Ways of sampling go round: greedily, then with more and more cut off. */
+static void fill_numbers(float *dst, int64_t r) {
+    dst[OCH_SAMPLE_TEMPERATURE] = r % 6 ? 0.3f * (float)(r % 6) : 0.0f;
+    dst[OCH_SAMPLE_TOP_P] = r % 6 < 2 ? 1.0f : 1.0f - 0.1f * (float)(r % 6);
+    dst[OCH_SAMPLE_MIN_P] = r % 6 < 4 ? 0.0f : 0.05f;
 }
 
 static void fill_floats(const och_op_call *c, int i, float *dst, int64_t n, uint64_t *x) {
@@ -110,6 +120,7 @@ void och_trial_fill(const och_op_call *shape, int i, void *host, uint64_t seed) 
         och_err ignored;
         och_err_clear(&ignored);
         fill_floats(shape, i, row, t->cols, &x);
+        if (shape->op == OCH_OP_SAMPLE && i == OCH_SAMPLE_NUMBERS) fill_numbers(row, r);
         if (encode(t->dtype, row, dst, (uint64_t)t->cols, &ignored) != OCH_OK) memset(dst, 0, t->row_bytes);
     }
     och_free(row);
@@ -318,7 +329,8 @@ static double bound_of(const och_op_call *c) {
     case OCH_OP_RMS_NORM:
     case OCH_OP_ROPE:
     case OCH_OP_GLU: return 1e-10;
-    case OCH_OP_KV_WRITE: return 0.0;
+    case OCH_OP_KV_WRITE:
+    case OCH_OP_SAMPLE: return 0.0;
     case OCH_OP_QKV_POST: /* a number between two of the cache's may go to either */
         return c->out[1].dtype == OCH_DTYPE_F8_E4M3 ? 1e-3 : 1e-6;
     case OCH_OP_ATTENTION: return c->in[OCH_ATTENTION_K].dtype == OCH_DTYPE_BF16 ? 5e-4 : 5e-5;

@@ -111,6 +111,12 @@ static void make_call(const shape *s, och_op_id op, och_op_call *c) {
         c->in[OCH_GATHER_X] = c->out[0] = f32(s->rows, s->k);
         c->in[OCH_GATHER_ROWS] = i32(s->rows, 1);
         break;
+    case OCH_OP_SAMPLE:
+        c->in[OCH_SAMPLE_LOGITS] = f32(s->rows, s->k);
+        c->in[OCH_SAMPLE_NUMBERS] = f32(s->rows, OCH_SAMPLE_N_NUMBERS);
+        c->in[OCH_SAMPLE_DRAWS] = i32(s->rows, OCH_SAMPLE_N_DRAWS);
+        c->out[0] = i32(s->rows, 1);
+        break;
     case OCH_OP_COUNT_: break;
     }
 }

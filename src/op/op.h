@@ -58,6 +58,10 @@ enum { OCH_ATTENTION_Q, OCH_ATTENTION_K, OCH_ATTENTION_V, OCH_ATTENTION_TABLES, 
        OCH_ATTENTION_POSITIONS };
 enum { OCH_GLU_GATE, OCH_GLU_UP };
 enum { OCH_GATHER_X, OCH_GATHER_ROWS };
+enum { OCH_SAMPLE_LOGITS, OCH_SAMPLE_NUMBERS, OCH_SAMPLE_DRAWS };
+enum { OCH_SAMPLE_TEMPERATURE, OCH_SAMPLE_TOP_P, OCH_SAMPLE_MIN_P, OCH_SAMPLE_N_NUMBERS }; /* columns of numbers */
+enum { OCH_SAMPLE_TOP_K, OCH_SAMPLE_SEED, OCH_SAMPLE_POSITION = OCH_SAMPLE_SEED + 2,
+       OCH_SAMPLE_N_DRAWS = OCH_SAMPLE_POSITION + 2 }; /* columns of draws; 64 bits: the low word first */
 
 #define OCH_OP_MAX_IN 9
 #define OCH_OP_MAX_OUT 3
@@ -137,7 +141,13 @@ typedef struct och_attr_glu {
     och_act act;
 } och_attr_glu;
 
-/* ADD: y = a + b, f32[n,d]; y may be a or b.  GATHER: y[i,:] = x[rows[i],:], f32; rows i32[m,1]. */
+/* ADD: y = a + b, f32[n,d]; y may be a or b.  GATHER: y[i,:] = x[rows[i],:], f32; rows i32[m,1].
+ *
+ * SAMPLE: a token a row of logits f32[n,v], v of 1 to 2^20: steps 2 to 7 of engine/sampler.h, to the bit. numbers f32[n,3]:
+ * temperature (finite, from 0; 0: the first id of the greatest logit), top_p of (0, 1], min_p of [0, 1]; draws i32[n,5]: top_k (0: off),
+ * seed, position; id i32[n,1]: -1 - i where logit i, the first such, is no finite number. Keys order (z, id), z = (logit - greatest) /
+ * temperature not below -FLT_MAX: a greater z first, then a lower id. Weights: base/weight.h. */
+#define OCH_SAMPLE_MAX_IDS (INT64_C(1) << 20)
 
 typedef struct och_op_call {
     och_op_id op;

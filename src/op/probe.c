@@ -94,6 +94,12 @@ bool och_op_probe(const och_op_provider *provider, const och_device *device, och
         c->in[OCH_GATHER_X] = c->out[0] = f32(1, D);
         c->in[OCH_GATHER_ROWS] = i32(1, 1);
         break;
+    case OCH_OP_SAMPLE:
+        c->in[OCH_SAMPLE_LOGITS] = f32(1, D);
+        c->in[OCH_SAMPLE_NUMBERS] = f32(1, OCH_SAMPLE_N_NUMBERS);
+        c->in[OCH_SAMPLE_DRAWS] = i32(1, OCH_SAMPLE_N_DRAWS);
+        c->out[0] = i32(1, 1);
+        break;
     case OCH_OP_COUNT_: break;
     }
     return true;

@@ -135,8 +135,8 @@ static void draws(kernel_rig *k) {
     };
     static const int vocabs[] = {1, 2, 33, 513, 4999};
     static uint64_t scratch[(5000 + 1024) * 5 / 2 + 4096 + 8];
-    static float numbers[ROWS][4];
-    static int32_t top_k[ROWS], seeds[ROWS][4], id[ROWS];
+    static float numbers[ROWS][3];
+    static int32_t how[ROWS][5], id[ROWS]; /* top_k, seed, position */
     state = 3;
     int n_equal = 0, n_all = 0;
     for (int v = 0; v < 5; v++)
@@ -149,24 +149,23 @@ static void draws(kernel_rig *k) {
                 for (int r = 0; r < ROWS; r++) {
                     const och_sampler_params *p = &kinds[chosen[r] = (r + 16 * round) % (int)(sizeof kinds / sizeof kinds[0])];
                     uint64_t seed = random_u64(), position = r % 3 ? random_u64() : (uint64_t)r;
-                    memcpy(numbers[r], (float[4]){p->temperature, p->top_p, p->min_p, 0}, sizeof numbers[r]);
-                    top_k[r] = p->top_k;
-                    memcpy(seeds[r], &seed, 8);
-                    memcpy(seeds[r] + 2, &position, 8);
+                    memcpy(numbers[r], (float[3]){p->temperature, p->top_p, p->min_p}, sizeof numbers[r]);
+                    how[r][0] = p->top_k;
+                    memcpy(how[r] + 1, &seed, 8);
+                    memcpy(how[r] + 3, &position, 8);
                 }
                 och_kl_actual args[] = {kernel_rig_f32(k, "logits", x, ROWS, vocab),
-                                        kernel_rig_f32(k, "numbers", numbers[0], ROWS, 4),
-                                        kernel_rig_i32(k, "top_k", top_k, ROWS, 1),
-                                        kernel_rig_i32(k, "seeds", seeds[0], ROWS, 4), kernel_rig_i32(k, "id", id, ROWS, 1)};
-                kernel_rig_run(k, "sample", "WAVES=8", args, 5);
+                                        kernel_rig_f32(k, "numbers", numbers[0], ROWS, 3),
+                                        kernel_rig_i32(k, "draws", how[0], ROWS, 5), kernel_rig_i32(k, "id", id, ROWS, 1)};
+                kernel_rig_run(k, "sample", "WAVES=8", args, 4);
                 for (int r = 0; r < ROWS; r++) {
                     och_sampler_params p = kinds[chosen[r]];
                     uint64_t position;
                     uint32_t expected;
                     och_err err = {0};
                     p.repetition_penalty = 1;
-                    memcpy(&p.seed, seeds[r], 8);
-                    memcpy(&position, seeds[r] + 2, 8);
+                    memcpy(&p.seed, how[r] + 1, 8);
+                    memcpy(&position, how[r] + 3, 8);
                     kernel_rig_ok(och_sample(&p, x + r * vocab, (uint32_t)vocab, NULL, 0, position, scratch, sizeof scratch,
                                              &expected, &err),
                                   &err, "the sampler");
@@ -182,10 +181,9 @@ static void draws(kernel_rig *k) {
     /* A logit that is no number is told, in whatever way the row is sampled. */
     fill(x, ROWS * 513, 1.0);
     for (int r = 0; r < ROWS; r++) x[r * 513 + 31 * r] = r % 2 ? NAN : INFINITY;
-    och_kl_actual args[] = {kernel_rig_f32(k, "logits", x, ROWS, 513), kernel_rig_f32(k, "numbers", numbers[0], ROWS, 4),
-                            kernel_rig_i32(k, "top_k", top_k, ROWS, 1), kernel_rig_i32(k, "seeds", seeds[0], ROWS, 4),
-                            kernel_rig_i32(k, "id", id, ROWS, 1)};
-    kernel_rig_run(k, "sample", "WAVES=8", args, 5);
+    och_kl_actual args[] = {kernel_rig_f32(k, "logits", x, ROWS, 513), kernel_rig_f32(k, "numbers", numbers[0], ROWS, 3),
+                            kernel_rig_i32(k, "draws", how[0], ROWS, 5), kernel_rig_i32(k, "id", id, ROWS, 1)};
+    kernel_rig_run(k, "sample", "WAVES=8", args, 4);
     for (int r = 0; r < ROWS; r++) assert_int_equal(id[r], -1 - 31 * r);
 }
 
@@ -195,21 +193,20 @@ static void draws(kernel_rig *k) {
 static void odd_draws(kernel_rig *k) {
     enum { V = 513, AT = 300 };
     static const float odd[] = {NAN, INFINITY, -INFINITY};
-    static float numbers[ROWS][4];
-    static int32_t top_k[ROWS], seeds[ROWS][4], id[ROWS];
+    static float numbers[ROWS][3];
+    static int32_t how[ROWS][5], id[ROWS]; /* top_k, seed, position */
     state = 10;
     for (int v = 0; v < 3; v++) {
         fill(x, ROWS * V, 3.0);
         for (int r = 0; r < ROWS; r++) {
-            memcpy(numbers[r], (float[4]){r & 1 ? 0.7f : 0.0f, r & 2 ? 0.9f : 1.0f, r & 4 ? 0.1f : 0.0f, 0}, sizeof numbers[r]);
-            top_k[r] = r & 8 ? 40 : 0;
-            for (int j = 0; j < 4; j++) seeds[r][j] = r + j;
+            memcpy(numbers[r], (float[3]){r & 1 ? 0.7f : 0.0f, r & 2 ? 0.9f : 1.0f, r & 4 ? 0.1f : 0.0f}, sizeof numbers[r]);
+            how[r][0] = r & 8 ? 40 : 0;
+            for (int j = 0; j < 4; j++) how[r][1 + j] = r + j;
             if (r % 3) x[r * V + AT] = odd[v], x[r * V + AT + 9] = odd[(v + 1) % 3];
         }
-        och_kl_actual args[] = {kernel_rig_f32(k, "logits", x, ROWS, V), kernel_rig_f32(k, "numbers", numbers[0], ROWS, 4),
-                                kernel_rig_i32(k, "top_k", top_k, ROWS, 1), kernel_rig_i32(k, "seeds", seeds[0], ROWS, 4),
-                                kernel_rig_i32(k, "id", id, ROWS, 1)};
-        kernel_rig_run(k, "sample", "WAVES=8", args, 5);
+        och_kl_actual args[] = {kernel_rig_f32(k, "logits", x, ROWS, V), kernel_rig_f32(k, "numbers", numbers[0], ROWS, 3),
+                                kernel_rig_i32(k, "draws", how[0], ROWS, 5), kernel_rig_i32(k, "id", id, ROWS, 1)};
+        kernel_rig_run(k, "sample", "WAVES=8", args, 4);
         for (int r = 0; r < ROWS; r++)
             if (r % 3 ? id[r] != -1 - AT : id[r] < 0) fail_msg("variant %d, row %d: found %d", v, r, id[r]);
     }

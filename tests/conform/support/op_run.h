@@ -128,6 +128,7 @@ static inline void rig_twin_make(rig *r, och_op_call *c, rig_twin *twin) {
 static inline float rig_value(const och_tensor *t, int64_t row, int64_t col) {
     float v;
     if (t->dtype == OCH_DTYPE_F8_E4M3) return rig_e4m3_value(((const uint8_t *)rig_bytes(t, row))[col]);
+    if (t->dtype == OCH_DTYPE_I32) return (float)((const int32_t *)rig_bytes(t, row))[col];
     och_format_decode_row(t->dtype, (const char *)rig_bytes(t, row) + col * (t->dtype == OCH_DTYPE_F32 ? 4 : 2), &v, 1);
     return v;
 }

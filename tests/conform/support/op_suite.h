@@ -9,6 +9,7 @@
 #include "conform/support/ops_fused.h"
 #include "conform/support/ops_linear.h"
 #include "conform/support/ops_odd.h"
+#include "conform/support/ops_sample.h"
 
 #include <assert.h>
 #include <sys/wait.h>
@@ -28,6 +29,8 @@ static const group groups[] = {
     {"glu", glu_cases, NULL, FOR_ALL},
     {"add", add_cases, NULL, FOR_ALL},
     {"gather", gather_cases, NULL, FOR_ALL},
+    {"sample", sample_cases, NULL, FOR_ALL},
+    {"sample alone", sample_alone, NULL, FOR_ALL},
     {"basic rows", NULL, basic_rows_alone, FOR_ALL},
     {"linear formats", linear_formats, NULL, FOR_ALL},
     {"linear large", linear_large, NULL, FOR_ALL},
