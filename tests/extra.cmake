@@ -4,6 +4,8 @@ add_test(NAME cli/cli COMMAND ${OCHRE_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/cli/te
 set_tests_properties(cli/cli PROPERTIES LABELS cli TIMEOUT 600)
 add_test(NAME cli/people COMMAND ${OCHRE_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/cli/test_people.py $<TARGET_FILE:ochre_program>)
 set_tests_properties(cli/people PROPERTIES LABELS cli TIMEOUT 900)
+add_test(NAME cli/bench COMMAND ${OCHRE_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/cli/test_bench.py $<TARGET_FILE:ochre_program>)
+set_tests_properties(cli/bench PROPERTIES LABELS cli TIMEOUT 300)
 add_test(NAME tree/check COMMAND ${OCHRE_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/tree/check.py ${PROJECT_SOURCE_DIR})
 add_test(NAME tree/self_test COMMAND ${OCHRE_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/tree/check.py ${PROJECT_SOURCE_DIR} --self-test)
 set_tests_properties(tree/check tree/self_test PROPERTIES LABELS tree)
@@ -70,7 +72,7 @@ endif()
 if(OCHRE_SANITIZE MATCHES "thread")
   foreach(name conform/test_ops_devices conform/test_kernels conform/test_kl_math_sim hip/test_kl hip/test_kl_lanes hip/test_kl_memory
           unit/test_kl_emit unit/test_kl_math unit/test_jit_cache unit/test_jit_pack isa/test_checks cli/people model/test_graph
-          cli/graph)
+          cli/graph cli/bench)
     if(TEST ${name})
       set_property(TEST ${name} APPEND PROPERTY LABELS slow)
     endif()
