@@ -118,7 +118,7 @@ typedef struct och_kl_dialect {
     const char *head;       /* before everything */
     const char *vector;     /* format of a vector's typedef: element, lanes, element, lanes */
     const char *f16;        /* typedef of f16; NULL: piece F16 */
-    /* A kernel's attributes. occupancy: waves a SIMD, 0 where nothing is said. */
+    /* A kernel's attributes. occupancy: as in och_kl_code. */
     void (*launch)(och_strbuf *out, const och_kl_signature *s, const och_target *t, int occupancy);
     uint32_t lds_static_bytes; /* the most LDS that code may have of its own; 0: as much as there is */
     const char *wait;       /* for targets with OCH_DEPENDENT_LAUNCH: what comes after may start, what came before has ended */

@@ -339,10 +339,11 @@ static const och_kl_piece_row rows[] = {
     {OCH_KL_P_ATOMIC_STORE, 0, 0, {0}, STORE("i32", "s32", "r") STORE("u32", "u32", "r") STORE("u64", "u64", "l") STORE("f32", "f32", "f")},
 };
 
-/* Without a least number of workgroups a multiprocessor, ptxas keeps to few registers and puts loads one after another. */
+/* Without a least number of workgroups a multiprocessor ptxas keeps to few registers, and puts a load behind the use of the one
+ * before it; told that one is enough, it has them under way together. */
 static void launch(och_strbuf *out, const och_kl_signature *s, const och_target *t, int occupancy) {
-    if (occupancy)
-        och_strbuf_printf(out, "__launch_bounds__(%d, %d)", s->threads, s->waves < occupancy * t->simds_cu ? occupancy * t->simds_cu / s->waves : 1);
+    int most = occupancy * t->simds_cu / s->waves;
+    if (occupancy) och_strbuf_printf(out, "__launch_bounds__(%d, %d)", s->threads, most > 1 ? most : 1);
     else
         och_strbuf_printf(out, "__launch_bounds__(%d)", s->threads);
 }

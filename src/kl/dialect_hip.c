@@ -268,7 +268,7 @@ static const och_kl_piece_row rows[] = {
 static void launch(och_strbuf *out, const och_kl_signature *s, const och_target *t, int occupancy) {
     (void)t;
     och_strbuf_printf(out, "__attribute__((amdgpu_flat_work_group_size(%d, %d)", s->threads, s->threads);
-    if (occupancy) och_strbuf_printf(out, ", amdgpu_waves_per_eu(%d)", occupancy);
+    if (occupancy > 0) och_strbuf_printf(out, ", amdgpu_waves_per_eu(%d)", occupancy);
     och_strbuf_puts(out, "))");
 }
 

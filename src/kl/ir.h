@@ -142,7 +142,7 @@ struct och_kl_code {
     bool failed; /* memory was refused */
     och_kl_profile profile;
     och_kl_signature signature;
-    int occupancy; /* waves a SIMD that the compiler is to leave registers for; 0: its own choice */
+    int occupancy; /* waves a SIMD that the compiler is to leave registers for; 0: its own choice; -1: nothing was said */
     och_kl_var *vars, *last_var; /* all, in order of creation: arguments first */
     och_kl_var *lds;  /* the LDS arrays among them are also counted in signature.lds_bytes */
     int n_vars;

@@ -451,7 +451,9 @@ static bool geometry(och_kl_spec *s) {
     sig->waves = (int)waves;
     sig->threads = (int)waves * s->profile.wave;
     int64_t n = 0;
-    if (k->occupancy && !och_kl_eval_const_int(s, k->occupancy, "the number of waves a SIMD", &n)) return false;
+    s->code->occupancy = -1;
+    if (!k->occupancy) return true;
+    if (!och_kl_eval_const_int(s, k->occupancy, "the number of waves a SIMD", &n)) return false;
     if (n < 0) return och_kl_error(s->diag, k->occupancy->pos, "an occupancy of %lld", (long long)n);
     int most = s->profile.target.target->waves_simd_max;
     s->code->occupancy = n < most ? (int)n : most;

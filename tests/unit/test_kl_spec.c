@@ -342,6 +342,15 @@ static void occupancy(void **state) {
         och_strbuf_deinit(&text);
         release(&m);
     }
+    for (int i = 0; i < 2; i++) { /* nothing said */
+        made m = specialise("kernel k(y: out buf<f32>[n]) launch grid(n) waves(4) { y[0] = 0.0; }", "", i ? "gfx1151" : "sm_90", 0);
+        och_strbuf text = {0};
+        assert_int_equal(m.st, OCH_OK);
+        assert_int_equal(och_kl_emit(m.code, &text, &m.err), OCH_OK);
+        assert_non_null(strstr(och_strbuf_str(&text), i ? "amdgpu_flat_work_group_size(128, 128)))" : " __launch_bounds__(128, 1) "));
+        och_strbuf_deinit(&text);
+        release(&m);
+    }
 }
 
 int main(void) {
