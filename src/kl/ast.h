@@ -102,7 +102,7 @@ struct och_kl_type_ast {
 typedef enum och_kl_stmt_kind {
     OCH_KL_S_LET,    /* name, expr */
     OCH_KL_S_VAR,    /* name, type (or NULL), expr (or NULL) */
-    OCH_KL_S_LDS,    /* name, type, pad_auto */
+    OCH_KL_S_LDS,    /* name, type, pad_auto or swizzle */
     OCH_KL_S_ASSIGN, /* target, op ('=' or the operator of a compound assignment), expr */
     OCH_KL_S_EXPR,   /* expr: a call */
     OCH_KL_S_IF,     /* expr, body, other; is_static */
@@ -130,7 +130,7 @@ struct och_kl_stmt {
     och_kl_type_ast *type;
     och_kl_expr *target, *expr;
     int op;
-    bool is_static, pad_auto;
+    bool is_static, pad_auto, swizzle;
     och_kl_name *names;
     och_kl_range *ranges;
     och_kl_expr *depth;

@@ -288,6 +288,16 @@ const och_kl_piece_row och_kl_shared_rows[] = {
      "    }\n"
      "    return x;\n"
      "}\n"},
+    {OCH_KL_P_HALVES,
+     0,
+     0,
+     {OCH_KL_P_F16, OCH_KL_P_FROM_BF16},
+     "template <class R, int N, class V> " FN "R och_halves(V v) {\n"
+     "    R r;\n"
+     "#pragma unroll\n"
+     "    for (int i = 0; i < N; i++) r[i] = (f16)och_from_bf16(v[i]);\n"
+     "    return r;\n"
+     "}\n"},
 };
 const int och_kl_n_shared_rows = N_ROWS(och_kl_shared_rows);
 

@@ -90,6 +90,11 @@ typedef enum och_kl_piece {
     OCH_KL_P_ATOMIC_CAS,
     OCH_KL_P_ATOMIC_LOAD,
     OCH_KL_P_ATOMIC_STORE,
+    OCH_KL_P_SHARED,
+    OCH_KL_P_COPY_ASYNC,
+    OCH_KL_P_COPY_GROUPS,
+    OCH_KL_P_LOAD_MATRIX,
+    OCH_KL_P_HALVES,
     OCH_KL_P_COUNT_
 } och_kl_piece;
 

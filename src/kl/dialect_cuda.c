@@ -301,6 +301,37 @@ static const och_kl_piece_row rows[] = {
         "    return r;\n"
         "}\n"},
     {OCH_KL_P_BARRIER, 0, 0, {0}, FN "void och_barrier() { asm volatile(\"bar.sync 0;\" ::: \"memory\"); }\n"},
+    /* PTX ISA, "Data Movement and Conversion Instructions": cp.async, ldmatrix; addresses in the shared window are of 32 bits. */
+    {OCH_KL_P_SHARED, 0, 0, {0},
+     "#ifdef __clang__\n" FN "u32 och_shared(const void *p) { return (u32)(u64)(const __attribute__((address_space(3))) u8 *)p; }\n"
+     "#else\n" FN "u32 och_shared(const void *p) { return (u32)__cvta_generic_to_shared(p); }\n"
+     "#endif\n"},
+    {OCH_KL_P_COPY_ASYNC, 0, 0, {OCH_KL_P_SHARED},
+     FN "void och_copy_async(void *to, const void *from, u32 n_bytes) {\n"
+        "    asm volatile(\"cp.async.cg.shared.global [%0], [%1], 16, %2;\" ::\"r\"(och_shared(to)), \"l\"(from), \"r\"(n_bytes) : \"memory\");\n"
+        "}\n"},
+    {OCH_KL_P_COPY_GROUPS, 0, 0, {0},
+     FN "void och_copy_commit() { asm volatile(\"cp.async.commit_group;\" ::: \"memory\"); }\n"
+        "template <int N> " FN "void och_copy_wait() { asm volatile(\"cp.async.wait_group %0;\" ::\"n\"(N) : \"memory\"); }\n"},
+    {OCH_KL_P_LOAD_MATRIX, 0, 0, {OCH_KL_P_SHARED},
+     FN "u32x4 och_load_matrix(const void *p) {\n"
+        "    u32x4 r;\n"
+        "    asm volatile(\"ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];\"\n"
+        "                 : \"=r\"(r[0]), \"=r\"(r[1]), \"=r\"(r[2]), \"=r\"(r[3])\n"
+        "                 : \"r\"(och_shared(p))\n"
+        "                 : \"memory\");\n"
+        "    return r;\n"
+        "}\n"},
+    {OCH_KL_P_HALVES, 0, 0, {OCH_KL_P_F16, OCH_KL_P_BITS, OCH_KL_P_WORDS},
+     "template <class R, int N, class V> " FN "R och_halves(V v) {\n"
+     "    auto w = och_bits<och_words<N / 2>>(v);\n"
+     "#pragma unroll\n"
+     "    for (int i = 0; i < N / 2; i++) {\n"
+     "        const f32 lo = och_bits<f32>(w.w[i] << 16), hi = och_bits<f32>(w.w[i] & 0xffff0000);\n"
+     "        asm(\"cvt.rn.f16x2.f32 %0, %1, %2;\" : \"=r\"(w.w[i]) : \"f\"(hi), \"f\"(lo));\n"
+     "    }\n"
+     "    return och_bits<R>(w);\n"
+     "}\n"},
     {OCH_KL_P_FENCE, 0, 0, {0},
      "template <int SCOPE> " FN "void och_fence() { // 0 wave, 1 group, 2 device, 3 system\n"
      "    if constexpr (SCOPE == 0) asm volatile(\"bar.warp.sync 0xffffffff;\" ::: \"memory\");\n"

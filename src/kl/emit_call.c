@@ -76,6 +76,11 @@ static const struct {
     [OCH_KL_F_ATOMIC_STORE] = {OCH_KL_P_ATOMIC_STORE, F_ATOMIC, "atomic_store"},
     [OCH_KL_F_PRESENT] = {OCH_KL_P_VECTOR, F_OTHER, NULL},
     [OCH_KL_F_MMA] = {OCH_KL_P_VECTOR, F_OTHER, NULL},
+    [OCH_KL_F_COPY_ASYNC] = {OCH_KL_P_COPY_ASYNC, F_OTHER, NULL},
+    [OCH_KL_F_COPY_COMMIT] = {OCH_KL_P_COPY_GROUPS, F_PLAIN, "copy_commit"},
+    [OCH_KL_F_COPY_WAIT] = {OCH_KL_P_COPY_GROUPS, F_EXTRA, "copy_wait"},
+    [OCH_KL_F_LOAD_MATRIX] = {OCH_KL_P_LOAD_MATRIX, F_OTHER, NULL},
+    [OCH_KL_F_HALVES] = {OCH_KL_P_HALVES, F_OTHER, NULL},
 };
 
 static void put(och_kl_emitter *e, const char *s) { och_strbuf_puts(e->out, s); }
@@ -163,6 +168,23 @@ static void emit_mma(och_kl_emitter *e, const och_kl_ir *x) {
     put(e, ")");
 }
 
+static void emit_copy_async(och_kl_emitter *e, const och_kl_ir *x) {
+    och_strbuf_printf(e->out, "och_copy_async(&%s[", och_kl_var_name(e, x->var));
+    och_kl_emit_expr(e, x->args[0], OCH_KL_PREC_ANY);
+    put(e, "], ");
+    och_kl_emit_address(e, &x->mem, false, false);
+    put(e, ", ");
+    och_kl_emit_expr(e, x->args[1], OCH_KL_PREC_ANY);
+    put(e, ")");
+}
+
+static void emit_halves(och_kl_emitter *e, const och_kl_ir *x) {
+    char name[24];
+    och_strbuf_printf(e->out, "och_halves<%s, %d>(", och_kl_type_name(e, x->type, name), x->type.lanes);
+    och_kl_emit_expr(e, x->args[0], OCH_KL_PREC_ANY);
+    put(e, ")");
+}
+
 void och_kl_emit_call(och_kl_emitter *e, const och_kl_ir *x, int prec) {
     och_kl_intrinsic f = x->intrinsic;
     const char *name = calls[f].name;
@@ -191,6 +213,13 @@ void och_kl_emit_call(och_kl_emitter *e, const och_kl_ir *x, int prec) {
         else if (f == OCH_KL_F_SHUFFLE_XOR) emit_shuffle_xor(e, x);
         else if (f == OCH_KL_F_BROADCAST) emit_broadcast(e, x);
         else if (f == OCH_KL_F_MMA) emit_mma(e, x);
+        else if (f == OCH_KL_F_COPY_ASYNC) emit_copy_async(e, x);
+        else if (f == OCH_KL_F_HALVES) emit_halves(e, x);
+        else if (f == OCH_KL_F_LOAD_MATRIX) {
+            put(e, "och_load_matrix(");
+            och_kl_emit_address(e, &x->mem, false, false);
+            put(e, ")");
+        }
         else { /* PRESENT */
             if (prec < OCH_KL_PREC_EQ) put(e, "(");
             put(e, och_kl_var_name(e, x->args[0]->var));

@@ -101,7 +101,7 @@ struct och_kl_ir {
     int op;
     och_kl_intrinsic intrinsic;
     int extra; /* an intrinsic's constant: scope, cluster size, matrix row (matrix.def) */
-    och_kl_mem mem; /* LOAD, and atomics */
+    och_kl_mem mem; /* LOAD, atomics, copies and LOAD_MATRIX */
     int n_args;
     och_kl_ir **args;
     bool effects; /* a call that is never moved or dropped stands in it */

@@ -106,6 +106,11 @@ static bool lds_step(och_kl_spec *s, och_kl_pos pos, const och_kl_val *v, const 
     int64_t k, stride = 1;
     if (och_kl_const_int(i, &k) && (k < 0 || k >= (int64_t)l->dims[v->n_at]))
         return och_kl_error(s->diag, pos, "index %lld of an extent of %u", (long long)k, l->dims[v->n_at]);
+    if (l->swizzled && v->n_at >= l->rank - 2) {
+        och_kl_error(s->diag, pos, "the rows of %s are swizzled: they are not indexed", l->var->name);
+        och_kl_note(s->diag, pos, "`copy` fills the matrix, mma reads it; `pad auto` arrays are indexed");
+        return false;
+    }
     for (int d = v->n_at + 1; d < l->rank; d++) stride *= l->dims[d] + (d == l->rank - 1 ? l->pad : 0);
     och_kl_ir *at = och_kl_convert(s->code, pos, scalar(OCH_KL_I32), i->ir);
     at = och_kl_binary(s->code, pos, '*', at, och_kl_i32(s, pos, stride));

@@ -2,8 +2,13 @@
  *
  * A pipeline of depth D holds D steps in LDS. While `do` works at step t, the loads of step t + D - 1 are under way:
  * they are issued before `do` into registers, and stored to LDS after it. With D = 1 there is one place: a barrier
- * stands between `do` and the stores. Every turn ends with a barrier. */
+ * stands between `do` and the stores. Every turn ends with a barrier.
+ *
+ * Where the target copies by itself (has(async_copy)) and D > 1, copies that change nothing go without registers: what a turn
+ * issues is a group, and before its barrier each lane waits until all but the youngest D - 2 of its groups have arrived, which
+ * leaves that of the next step among the arrived. A turn that has nothing to issue ends a group too, so that the count holds. */
 #include "kl/spec.h"
+#include "kl/tile.h"
 
 #include <string.h>
 
@@ -78,6 +83,13 @@ static bool bounds(och_kl_spec *s, const och_kl_stmt *x, och_kl_val *a, och_kl_v
     return a->ir && b->ir && step->ir;
 }
 
+static void group_of_copies(och_kl_spec *s, och_kl_pos pos) {
+    och_kl_do(s, pos, och_kl_call(s->code, pos, OCH_KL_F_COPY_COMMIT, scalar(OCH_KL_VOID), 0, NULL, 0));
+}
+static void wait_for_copies(och_kl_spec *s, och_kl_pos pos, int64_t depth) {
+    och_kl_do(s, pos, och_kl_call(s->code, pos, OCH_KL_F_COPY_WAIT, scalar(OCH_KL_VOID), (int)depth - 2, NULL, 0));
+}
+
 bool och_kl_stmt_pipeline(och_kl_spec *s, const och_kl_stmt *x) {
     och_kl_val a, b, step;
     int64_t depth;
@@ -88,6 +100,9 @@ bool och_kl_stmt_pipeline(och_kl_spec *s, const och_kl_stmt *x) {
     pipe_state p = {x, a.ir->type, och_kl_gcd(a.multiple, step.multiple)};
     int64_t ahead = depth == 1 ? 1 : depth - 1;
     och_kl_type i32 = scalar(OCH_KL_I32);
+    bool has = false, alone = depth > 1 && och_kl_has(&s->profile, "async_copy", &has) && has;
+    och_kl_pipe own = {.before = s->list, .first_var = c->n_vars};
+    s->pipe = alone ? &own : NULL;
     /* What was read from these arrays before is read. */
     och_kl_barrier(s, pos);
     for (int64_t i = 0; i < (depth == 1 ? 1 : ahead); i++) {
@@ -95,9 +110,14 @@ bool och_kl_stmt_pipeline(och_kl_spec *s, const och_kl_stmt *x) {
             och_kl_binary(c, pos, '+', a.ir, och_kl_binary(c, pos, '*', step.ir, och_kl_int(c, pos, p.type, i)));
         kk = och_kl_keep(s, pos, x->names->name, kk, OCH_KL_L_GROUP);
         och_kl_ins *first = kk ? add_if(s, pos, och_kl_binary(c, pos, '<', kk, b.ir)) : NULL;
-        if (!first || !part(s, &p, x->other, &first->body, kk, och_kl_val_int(i))) return false;
+        if (!first || !part(s, &p, x->other, &first->body, kk, och_kl_val_int(i))) {
+            s->pipe = NULL;
+            return false;
+        }
         och_kl_insert_after(s->list, s->list->last, first);
+        if (own.copied) group_of_copies(s, pos);
     }
+    if (own.copied) wait_for_copies(s, pos, depth);
     och_kl_barrier(s, pos);
     /* The place that `do` reads. */
     och_kl_var *rd = NULL;
@@ -146,11 +166,14 @@ bool och_kl_stmt_pipeline(och_kl_spec *s, const och_kl_stmt *x) {
         s->deferred = NULL;
         s->one_slot = false;
         och_kl_insert_after(s->list, s->list->last, pre);
+        if (own.copied) group_of_copies(s, pos);
+        s->pipe = NULL;
         och_kl_ins *work = och_kl_ins_new(c, s->list, OCH_KL_I_BLOCK, pos);
         och_kl_scratch_unknown(s);
         if (!work || !part(s, &p, x->body, &work->body, och_kl_use(c, pos, k), slot_rd)) ok = false;
         if (depth == 1) och_kl_barrier(s, pos);
         och_kl_insert_after(s->list, s->list->last, post);
+        if (own.copied) wait_for_copies(s, pos, depth);
         och_kl_barrier(s, pos);
         if (rd) {
             och_kl_ir *up = och_kl_binary(c, pos, '+', slot_rd.ir, och_kl_i32(s, pos, 1));
@@ -161,6 +184,7 @@ bool och_kl_stmt_pipeline(och_kl_spec *s, const och_kl_stmt *x) {
             set->value = och_kl_select(c, pos, last, och_kl_i32(s, pos, 0), up);
         }
     }
+    s->pipe = NULL;
     s->list = outer;
     och_kl_insert_after(s->list, s->list->last, loop);
     och_kl_scratch_unknown(s);
@@ -199,14 +223,151 @@ static void piece_of(och_kl_spec *s, const copy_state *c, uint32_t turn, och_kl_
         (turn + 1) * threads > c->n ? och_kl_binary(s->code, c->pos, '<', i, och_kl_i32(s, c->pos, c->n)) : NULL;
 }
 
+/* Element of the array where row, col of the matrix lies; col begins a piece of 16 bytes, or what is stored stays within one. */
+static och_kl_ir *place_in(och_kl_spec *s, const copy_state *c, och_kl_ir *row, och_kl_ir *col) {
+    const och_kl_lds *l = c->lds;
+    uint32_t stride = l->dims[l->rank - 1] + l->pad, bytes = och_kl_base_bytes(l->elem);
+    if (l->swizzled && row && col)
+        col = och_kl_binary(s->code, c->pos, '^', col, och_kl_swizzle_of(s->code, c->pos, row, c->cols * bytes, 16 / bytes));
+    och_kl_ir *at = och_kl_binary(s->code, c->pos, '+',
+                                  och_kl_binary(s->code, c->pos, '*', row, och_kl_i32(s, c->pos, stride)), col);
+    return c->slot ? och_kl_binary(s->code, c->pos, '+', c->slot, at) : at;
+}
+
+/* Whether rows of `from` may go to the matrix by themselves, in pieces of 16 bytes: they become what they are. */
+static bool goes_alone(const och_kl_spec *s, const copy_state *c, och_kl_base from) {
+    const och_kl_lds *l = c->lds;
+    uint32_t bytes = och_kl_base_bytes(l->elem);
+    return s->pipe && from == l->elem && c->cols * bytes % 16 == 0 && (l->dims[l->rank - 1] + l->pad) * bytes % 16 == 0 &&
+           c->sub.multiple % (16 / bytes) == 0;
+}
+
+/* What of a copy by itself stays the same from step to step, in variables before the pipeline: found again by what it is made of. */
+struct och_kl_alone {
+    const och_kl_buffer *buf;
+    const och_kl_lds *lds;
+    och_kl_ir *row;    /* of the buffer, where the matrix begins */
+    och_kl_ir *base;   /* i64: first byte of the lane's first row */
+    och_kl_ir *inside; /* u32: bit t: the row that the lane copies in turn t exists, in the buffer and in the matrix */
+    och_kl_ir *col;    /* i32: the lane's first column */
+    och_kl_ir *to;     /* i32: element where the lane's first piece goes */
+    struct och_kl_alone *next;
+};
+
+/* Declared before the pipeline, and the same all through it. */
+static bool is_outside(const och_kl_spec *s, const och_kl_ir *x) {
+    return x->kind == OCH_KL_X_INT || (x->kind == OCH_KL_X_VAR && x->var->fixed && !x->var->n_dims && x->var->id < s->pipe->first_var);
+}
+static bool is_same(const och_kl_ir *a, const och_kl_ir *b) {
+    return a->kind == b->kind && (a->kind == OCH_KL_X_INT ? a->integer == b->integer : a->var == b->var);
+}
+
+/* Rows a turn goes on, pieces of a row. */
+typedef struct split {
+    uint32_t pieces, per, step, n;
+} split;
+
+static och_kl_alone *alone_of(och_kl_spec *s, const copy_state *c, const split *t) {
+    och_kl_buffer *b = c->sub.buf;
+    och_kl_code *code = s->code;
+    och_kl_pos pos = c->pos;
+    for (och_kl_alone *x = s->pipe->alone; x; x = x->next)
+        if (x->buf == b && x->lds == c->lds && is_same(x->row, c->sub.ir)) return x;
+    och_kl_alone *x = och_kl_alloc(s, 1, sizeof *x);
+    if (!x) return NULL;
+    *x = (och_kl_alone){.buf = b, .lds = c->lds, .row = c->sub.ir, .next = s->pipe->alone};
+    s->pipe->alone = x;
+    och_kl_list *list = s->list;
+    s->list = s->pipe->before;
+    och_kl_ir *id = och_kl_thread_id(s, pos);
+    och_kl_ir *row = och_kl_keep(s, pos, "row", och_kl_binary(code, pos, '/', id, och_kl_i32(s, pos, t->pieces)), OCH_KL_L_LANE);
+    och_kl_ir *piece = och_kl_binary(code, pos, '%', id, och_kl_i32(s, pos, t->pieces));
+    x->col = och_kl_keep(s, pos, "col", och_kl_binary(code, pos, '*', piece, och_kl_i32(s, pos, t->per)), OCH_KL_L_LANE);
+    och_kl_type i64 = scalar(OCH_KL_I64), u64 = scalar(OCH_KL_U64);
+    och_kl_ir *at = row ? och_kl_binary(code, pos, '+', och_kl_convert(code, pos, i64, c->sub.ir), och_kl_convert(code, pos, i64, row)) : NULL;
+    at = och_kl_keep(s, pos, "at", at, OCH_KL_L_LANE);
+    x->base = at ? och_kl_keep(s, pos, "base", och_kl_row_offset(s, pos, b, &at, 1, false), OCH_KL_L_LANE) : NULL;
+    och_kl_ir *bits = och_kl_u32(s, pos, 0);
+    for (uint32_t i = 0; i < t->n && at && row; i++) {
+        och_kl_ir *r = och_kl_binary(code, pos, '+', at, och_kl_i64(s, pos, (int64_t)i * t->step));
+        och_kl_ir *in = och_kl_binary(code, pos, '<', och_kl_convert(code, pos, u64, r), och_kl_convert(code, pos, u64, b->dims[0]));
+        if ((i + 1) * t->step > c->rows) {
+            och_kl_ir *own = och_kl_binary(code, pos, '+', row, och_kl_i32(s, pos, (int64_t)i * t->step));
+            in = och_kl_binary(code, pos, OCH_KL_OP_AND, in, och_kl_binary(code, pos, '<', own, och_kl_i32(s, pos, c->rows)));
+        }
+        bits = och_kl_binary(code, pos, '|', bits, och_kl_select(code, pos, in, och_kl_u32(s, pos, 1u << i), och_kl_u32(s, pos, 0)));
+    }
+    x->inside = och_kl_keep(s, pos, "inside", bits, OCH_KL_L_LANE);
+    copy_state first = *c;
+    first.slot = NULL;
+    x->to = row && x->col ? och_kl_keep(s, pos, "to", place_in(s, &first, row, x->col), OCH_KL_L_LANE) : NULL;
+    s->list = list;
+    return x->base && x->inside && x->to && x->col ? x : NULL;
+}
+
+/* The rows of `elem` copied in pieces of 16 bytes that go by themselves, zeros where there is no such row or, from `end` on, column.
+ * *out_done false: they cannot be, and nothing was done. */
+static bool copy_alone(och_kl_spec *s, const copy_state *c, och_kl_base elem, och_kl_ir *end, bool *out_done) {
+    och_kl_code *code = s->code;
+    och_kl_pos pos = c->pos;
+    const och_kl_lds *l = c->lds;
+    uint32_t bytes = och_kl_base_bytes(elem), threads = (uint32_t)s->sig->threads, stride = l->dims[l->rank - 1] + l->pad;
+    split t = {.pieces = c->cols * bytes / 16, .per = 16 / bytes};
+    *out_done = false;
+    if (!goes_alone(s, c, elem) || threads % t.pieces || !is_outside(s, c->sub.ir)) return true;
+    t.step = threads / t.pieces;
+    t.n = (c->rows + t.step - 1) / t.step;
+    /* Turns keep what a swizzle xors, and the bits of their rows have a word. */
+    if ((l->swizzled && t.step % 8 && t.n > 1) || t.n > 32) return true;
+    *out_done = true;
+    const och_kl_alone *x = alone_of(s, c, &t);
+    if (!x) return false;
+    och_kl_type i64 = scalar(OCH_KL_I64), u64 = scalar(OCH_KL_U64);
+    och_kl_ir *k = och_kl_binary(code, pos, '+', och_kl_convert(code, pos, i64, c->sub.ir2), och_kl_convert(code, pos, i64, x->col));
+    k = och_kl_keep(s, pos, "at", k, OCH_KL_L_LANE);
+    och_kl_ir *there = k ? och_kl_binary(code, pos, '<', och_kl_convert(code, pos, u64, k), och_kl_convert(code, pos, u64, end)) : NULL;
+    och_kl_ir *rows = och_kl_keep(s, pos, "rows", och_kl_select(code, pos, there, x->inside, och_kl_u32(s, pos, 0)), OCH_KL_L_LANE);
+    och_kl_ir *to = c->slot ? och_kl_binary(code, pos, '+', c->slot, x->to) : x->to;
+    to = och_kl_keep(s, pos, "to", to, OCH_KL_L_LANE);
+    if (!rows || !to) return false;
+    och_kl_ir *in_row = och_kl_binary(code, pos, '*', och_kl_convert(code, pos, scalar(OCH_KL_U32), k), och_kl_u32(s, pos, bytes));
+    uint32_t scale = c->sub.buf->kind == OCH_KL_A_BUFFER ? bytes : 1; /* strides of buffers count elements */
+    for (uint32_t i = 0; i < t.n; i++) {
+        if (!och_kl_count(s, pos)) return false;
+        och_kl_ir *bit = och_kl_binary(code, pos, '&', rows, och_kl_u32(s, pos, 1u << i));
+        bit = och_kl_binary(code, pos, OCH_KL_OP_NE, bit, och_kl_u32(s, pos, 0));
+        och_kl_ir *down = och_kl_binary(code, pos, '*', c->sub.buf->strides[0], och_kl_i64(s, pos, (int64_t)i * t.step * scale));
+        och_kl_ir *from = och_kl_binary(code, pos, '+', x->base, down);
+        /* No address is looked at for 0 bytes: it may be that of a row that is not there. */
+        och_kl_ir *args[2] = {och_kl_binary(code, pos, '+', to, och_kl_i32(s, pos, (int64_t)i * t.step * stride)),
+                              och_kl_select(code, pos, bit, och_kl_u32(s, pos, 16), och_kl_u32(s, pos, 0))};
+        och_kl_ir *call = args[0] && args[1] ? och_kl_call(code, pos, OCH_KL_F_COPY_ASYNC, scalar(OCH_KL_VOID), 0, args, 2) : NULL;
+        if (!call || !from) return false;
+        call->mem = (och_kl_mem){.base = c->sub.buf->var, .elem = OCH_KL_U32, .lanes = 4, .align_bytes = 16, .bytes = true};
+        call->mem.index = och_kl_binary(code, pos, '+', from, och_kl_convert(code, pos, i64, in_row));
+        call->var = l->var;
+        och_kl_list *list = s->list;
+        if ((i + 1) * t.step > c->rows) {
+            och_kl_ins *guard = och_kl_ins_new(code, list, OCH_KL_I_IF, pos);
+            och_kl_ir *row = och_kl_binary(code, pos, '/', och_kl_thread_id(s, pos), och_kl_i32(s, pos, t.pieces));
+            if (!guard) return false;
+            guard->value = och_kl_binary(code, pos, '<', row, och_kl_i32(s, pos, (int64_t)c->rows - (int64_t)i * t.step));
+            s->list = &guard->body;
+        }
+        och_kl_do(s, pos, call);
+        s->list = list;
+    }
+    s->pipe->copied = true;
+    if (c->sub.buf->arg->align_bytes < 16) c->sub.buf->arg->align_bytes = 16;
+    return !code->failed;
+}
+
 /* x stored at row, col of the matrix, where `inside` holds (NULL: everywhere). */
 static bool store_piece(och_kl_spec *s, const copy_state *c, och_kl_list *to, och_kl_ir *row, och_kl_ir *col,
                         och_kl_ir *x) {
     const och_kl_lds *l = c->lds;
     uint32_t stride = l->dims[l->rank - 1] + l->pad, bytes = och_kl_base_bytes(l->elem), align = 16;
-    och_kl_ir *at = och_kl_binary(s->code, c->pos, '+',
-                                  och_kl_binary(s->code, c->pos, '*', row, och_kl_i32(s, c->pos, stride)), col);
-    if (c->slot) at = och_kl_binary(s->code, c->pos, '+', c->slot, at);
+    och_kl_ir *at = place_in(s, c, row, col);
     och_kl_ins *i = at && x ? och_kl_ins_new(s->code, to, OCH_KL_I_STORE, c->pos) : NULL;
     if (!i) return false;
     while (align > bytes && ((uint32_t)x->type.lanes * bytes % align || stride * bytes % align)) align /= 2;
@@ -240,6 +401,11 @@ static bool copy_buffer(och_kl_spec *s, copy_state *c) {
            (c->cols % c->wide || b->multiples[1] % c->wide || c->sub.multiple % c->wide || c->wide * to > 32))
         c->wide /= 2;
     uint32_t bytes = c->wide * from;
+    if (b->multiples[1] % (16 / from) == 0) {
+        bool done;
+        if (!copy_alone(s, c, b->elem, b->dims[1], &done)) return false;
+        if (done) return true;
+    }
     if (b->arg->align_bytes < bytes) b->arg->align_bytes = bytes;
     c->pieces = c->cols / c->wide;
     c->n = c->rows * c->pieces;
@@ -299,6 +465,19 @@ static bool copy_buffer(och_kl_spec *s, copy_state *c) {
     return true;
 }
 
+/* A format whose units are eight elements of one type and nothing else, which decode gives as they are. */
+static bool is_plain(const och_kl_decl *f, const och_kl_decl *decode, int64_t unit, och_kl_base *out_elem) {
+    const och_kl_plane_ast *p = f->planes;
+    const och_kl_stmt *body = decode->body;
+    if (unit != 8 || !p || p->next || p->per_block || p->count != 8 || !och_kl_base_find(p->elem, out_elem)) return false;
+    if (!decode->args || !body || body->next || body->kind != OCH_KL_S_RETURN || !body->expr) return false;
+    const och_kl_expr *e = body->expr;
+    if (e->kind == OCH_KL_E_CALL && e->a && e->a->kind == OCH_KL_E_NAME && !strcmp(e->a->u.name, "f32x8") && e->args && !e->args->next)
+        e = e->args;
+    return e->kind == OCH_KL_E_FIELD && !strcmp(e->u.name, p->name) && e->a->kind == OCH_KL_E_NAME &&
+           !strcmp(e->a->u.name, decode->args->name);
+}
+
 static bool copy_weight(och_kl_spec *s, copy_state *c) {
     och_kl_buffer *b = c->sub.buf;
     och_kl_pos pos = c->pos;
@@ -318,6 +497,15 @@ static bool copy_weight(och_kl_spec *s, copy_state *c) {
     if (c->sub.multiple % (uint64_t)unit)
         return och_kl_error(s->diag, pos, "the first column must be known to be a multiple of %s's unit, %lld",
                             b->format->name, (long long)unit);
+    och_kl_base elem;
+    if (is_plain(b->format, decode, unit, &elem)) {
+        /* Rows end with a whole unit. */
+        och_kl_ir *end = och_kl_binary(code, pos, '+', b->dims[1], och_kl_i64(s, pos, unit - 1));
+        end = och_kl_binary(code, pos, '&', end, och_kl_i64(s, pos, ~(unit - 1)));
+        bool done;
+        if (!end || !copy_alone(s, c, elem, end, &done)) return false;
+        if (done) return true;
+    }
     c->wide = (uint32_t)unit;
     c->pieces = c->cols / c->wide;
     c->n = c->rows * c->pieces;

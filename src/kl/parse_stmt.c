@@ -85,7 +85,7 @@ static och_kl_stmt *lds(och_kl_parser *p) {
     if (och_kl_accept_word(p, "pad")) {
         och_kl_expect_word(p, "auto", "after 'pad'");
         s->pad_auto = true;
-    }
+    } else if (och_kl_accept_word(p, "swizzle")) s->swizzle = true;
     if (och_kl_at(p, '=')) och_kl_fail(p, och_kl_here(p), "LDS has no first value: its lanes must store one");
     och_kl_expect_end(p, "the array");
     return measured(p, s);

@@ -77,6 +77,7 @@ typedef struct och_kl_lds {
     och_kl_base elem;
     int rank;
     uint32_t dims[3], pad; /* as written; elements added to the last */
+    bool swizzled;         /* the 16-byte pieces of a row lie where och_kl_swizzle says */
 } och_kl_lds;
 
 /* A unit of a format, whose planes are loaded where unit() stands when they are first asked for. */
@@ -139,6 +140,14 @@ typedef struct och_kl_frame { /* a function being inlined */
     struct och_kl_frame *outer;
 } och_kl_frame;
 
+typedef struct och_kl_alone och_kl_alone; /* lower_pipe.c */
+typedef struct och_kl_pipe {
+    och_kl_list *before; /* what is added to it stands before the pipeline */
+    int first_var;       /* number of the first variable of it */
+    bool copied;         /* a copy went by itself */
+    och_kl_alone *alone;
+} och_kl_pipe;
+
 typedef struct och_kl_spec {
     const och_kl_unit *unit;
     const och_kl_decl *kernel;
@@ -178,6 +187,7 @@ typedef struct och_kl_spec {
     int scratch_turn;
     /* In a stage: stores to LDS are kept for after `do`, and what they need is declared outside of the conditions. */
     och_kl_list *deferred, *stage_outer;
+    struct och_kl_pipe *pipe; /* in the stage of a pipeline whose copies may go by themselves; else NULL */
     bool one_slot; /* in the stage of a pipeline of depth 1: a store before `do` would be to what `do` reads */
     const struct och_kl_tile_at *tile_at; /* the element of which map or each is at */
     const struct och_kl_tile *tile;

@@ -125,7 +125,13 @@ static bool stmt_lds(och_kl_spec *s, const och_kl_stmt *x) {
     if (total > 1u << 24)
         return och_kl_error(s->diag, x->pos, "%llu bytes of LDS: a workgroup has %d", (unsigned long long)total,
                             s->profile.target.target->lds_workgroup_bytes);
+    uint32_t row = dims[n - 1] * och_kl_base_bytes(t.base);
+    if (x->swizzle && (n < 2 || och_kl_base_bytes(t.base) > 2 || row < 32 || (row & (row - 1))))
+        return och_kl_error(s->diag, x->pos,
+                            "swizzle is for matrices of elements of 1 or 2 bytes whose rows are 32, 64, 128, ... bytes, found rows of %u bytes",
+                            row);
     och_kl_lds *l = och_kl_lds_new(s, x->name, t.base, dims, n, x->pad_auto);
+    if (l) l->swizzled = x->swizzle;
     return l &&
            och_kl_bind(s, x->name, x->pos, (och_kl_val){.kind = OCH_KL_V_LDS, .lds = l, .level = OCH_KL_L_CONST}, true);
 }

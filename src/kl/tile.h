@@ -45,7 +45,14 @@ typedef struct och_kl_tile_lds {
     och_kl_var *lds;
     och_kl_ir *offset; /* i32, group-uniform, a multiple of 8 elements (16 of i8); NULL: 0 */
     uint32_t rows, depth, stride;
+    bool swizzled; /* stride is then the depth */
 } och_kl_tile_lds;
+
+/* Swizzled matrices: piece p (of 16 bytes) of row r lies at piece p ^ f(r), f the bits of r that make the pieces of one number
+ * of eight neighbouring rows lie in all banks: (r >> shift) & mask. */
+void och_kl_swizzle(uint32_t row_bytes, uint32_t *out_shift, uint32_t *out_mask);
+/* f(row) in elements, `per` a piece: what is xored to a column of that row. */
+och_kl_ir *och_kl_swizzle_of(och_kl_code *c, och_kl_pos pos, och_kl_ir *row, uint32_t row_bytes, uint32_t per);
 
 /* Declares the tile. wave_rows 0: the split is chosen (the one nearest to square fragments whose parts are whole).
  * `initial` is a scalar of the base, NULL: not initialised. INVALID: base, or a shape that does not divide: rows and

@@ -8,10 +8,49 @@ static uint32_t run_of(const och_kl_fragment *f) {
     return 1u << n;
 }
 
-/* A fragment of an operand: its first element is at `at` (the lane's) + shift. */
-static och_kl_ir *load_fragment(och_kl_code *c, och_kl_pos pos, const och_kl_fragment *f, const och_kl_tile_lds *o,
-                                och_kl_var *at, uint32_t shift) {
-    uint32_t bytes = och_kl_base_bytes(o->lds->type.base), run = run_of(f), n = 1u << f->n_elem_bits, most = 16 / bytes;
+void och_kl_swizzle(uint32_t row_bytes, uint32_t *out_shift, uint32_t *out_mask) {
+    uint32_t pieces = row_bytes / 16, in_all_banks = 8;
+    *out_mask = (pieces < in_all_banks ? pieces : in_all_banks) - 1;
+    *out_shift = 0;
+    for (uint32_t p = pieces; p < in_all_banks; p *= 2) (*out_shift)++;
+}
+
+och_kl_ir *och_kl_swizzle_of(och_kl_code *c, och_kl_pos pos, och_kl_ir *row, uint32_t row_bytes, uint32_t per) {
+    uint32_t shift, mask;
+    och_kl_swizzle(row_bytes, &shift, &mask);
+    if (shift) row = och_kl_binary(c, pos, OCH_KL_OP_SHR, row, och_kl_tile_i32(c, pos, shift));
+    return och_kl_binary(c, pos, '*', och_kl_binary(c, pos, '&', row, och_kl_tile_i32(c, pos, mask)),
+                         och_kl_tile_i32(c, pos, per));
+}
+
+/* An operand as a wave reads it. */
+typedef struct operand {
+    const och_kl_tile_lds *o;
+    och_kl_fragment f;
+    bool by_matrix;       /* LOAD_MATRIX reads it */
+    och_kl_var *at;       /* the lane's first element; of a swizzled matrix its row's first, */
+    och_kl_var *col;      /* and its column, xored with what its row asks for */
+    uint32_t per;         /* elements of 16 bytes */
+} operand;
+
+/* Where the lane's element of (row, k) lies, both constant and added to what the lane says: bits that it leaves 0. */
+static och_kl_ir *place(och_kl_code *c, och_kl_pos pos, const operand *p, uint32_t row, uint32_t k) {
+    och_kl_ir *at = och_kl_use(c, pos, p->at);
+    if (!p->o->swizzled) return och_kl_binary(c, pos, '+', at, och_kl_tile_i32(c, pos, row * p->o->stride + k));
+    uint32_t shift, mask;
+    och_kl_swizzle(p->o->depth * och_kl_base_bytes(p->o->lds->type.base), &shift, &mask);
+    k ^= (row >> shift & mask) * p->per;
+    och_kl_ir *col = och_kl_use(c, pos, p->col);
+    if (k) col = och_kl_binary(c, pos, '^', col, och_kl_tile_i32(c, pos, k));
+    /* The constant last: it becomes an offset of the instruction. */
+    at = och_kl_binary(c, pos, '+', at, col);
+    return och_kl_binary(c, pos, '+', at, och_kl_tile_i32(c, pos, row * p->o->stride));
+}
+
+/* A fragment of an operand, rows from `row` and columns from `first` on. */
+static och_kl_ir *load_fragment(och_kl_code *c, och_kl_pos pos, const operand *p, uint32_t row, uint32_t first) {
+    const och_kl_fragment *f = &p->f;
+    uint32_t bytes = och_kl_base_bytes(p->o->lds->type.base), run = run_of(f), n = 1u << f->n_elem_bits, most = 16 / bytes;
     /* All the k of a row that a lane holds lie side by side: loads are as wide as they may be, though the instruction may want
      * them in several registers between others. */
     uint32_t wide = 1;
@@ -21,15 +60,33 @@ static och_kl_ir *load_fragment(och_kl_code *c, och_kl_pos pos, const och_kl_fra
     if (run > wide) run = wide;
     och_kl_ir *parts[64];
     for (uint32_t e = 0; e < n; e += run) {
-        uint32_t row, k;
-        och_kl_fragment_at(f, 0, e, &row, &k);
-        och_kl_mem m = {.base = o->lds, .elem = o->lds->type.base, .lanes = (uint8_t)wide, .align_bytes = wide * bytes};
-        m.index = och_kl_binary(c, pos, '+', och_kl_use(c, pos, at),
-                                och_kl_tile_i32(c, pos, shift + row * o->stride + k / wide * wide));
+        uint32_t r, k;
+        och_kl_fragment_at(f, 0, e, &r, &k);
+        och_kl_mem m = {.base = p->o->lds, .elem = p->o->lds->type.base, .lanes = (uint8_t)wide, .align_bytes = wide * bytes};
+        m.index = place(c, pos, p, row + r, first + k / wide * wide);
         parts[e / run] = och_kl_slice(c, pos, och_kl_load(c, pos, &m), (int)(k % wide), (int)run);
         if (!parts[e / run]) return NULL;
     }
     return och_kl_concat(c, pos, parts, (int)(n / run));
+}
+
+/* Four words a lane, by LOAD_MATRIX, as a vector of the operand's elements. */
+static och_kl_ir *load_matrix(och_kl_code *c, och_kl_list *to, och_kl_pos pos, const operand *p, uint32_t row, uint32_t first) {
+    och_kl_ir *x = och_kl_call(c, pos, OCH_KL_F_LOAD_MATRIX, och_kl_type_of(OCH_KL_U32, 4), 0, NULL, 0);
+    if (!x) return NULL;
+    x->mem = (och_kl_mem){.base = p->o->lds, .elem = p->o->lds->type.base, .lanes = (uint8_t)p->per, .align_bytes = 16};
+    x->mem.index = place(c, pos, p, row, first);
+    och_kl_var *v = x->mem.index ? och_kl_tile_let(c, to, pos, "words", x) : NULL;
+    return v ? och_kl_use(c, pos, v) : NULL;
+}
+
+static och_kl_ir *as_elements(och_kl_code *c, och_kl_pos pos, const operand *p, och_kl_ir *words, och_kl_base want) {
+    if (!words) return NULL;
+    och_kl_base own = p->o->lds->type.base;
+    int lanes = words->type.base == own ? words->type.lanes : words->type.lanes * 4 / (int)och_kl_base_bytes(own);
+    och_kl_ir *x = och_kl_bitcast(c, pos, och_kl_type_of(own, lanes), words);
+    if (x && want != own) x = och_kl_call(c, pos, OCH_KL_F_HALVES, och_kl_type_of(want, lanes), 0, &x, 1);
+    return x;
 }
 
 static och_status check_operand(const och_kl_tile_lds *o, const char *what, uint32_t rows, och_kl_base type, och_err *err) {
@@ -44,23 +101,80 @@ static och_status check_operand(const och_kl_tile_lds *o, const char *what, uint
     return OCH_OK;
 }
 
+/* The layouts that LOAD_MATRIX gives: lanes hold a word of a row's 16 bytes, four lanes a row, and the words a lane holds are
+ * those of rows 0, 8 and of the second 16 bytes, in that order (A), or of the second 16 bytes (B). */
+static bool by_matrix(const och_kl_matrix *m) { return m->form == OCH_KL_M_MMA_SYNC; }
+
+/* Row and column, in pieces of 16 bytes, of the eight rows that a lane names: A's words are (row 0, row 8) x (k 0, k 1), those of two
+ * fragments of B (k 0, k 1) x (fragment). */
+static void matrix_lane(och_kl_code *c, och_kl_pos pos, och_kl_var *lane, bool is_a, uint32_t rows, och_kl_ir **out_row,
+                        och_kl_ir **out_piece) {
+    och_kl_ir *l = och_kl_use(c, pos, lane);
+    if (is_a) {
+        *out_row = och_kl_binary(c, pos, '&', l, och_kl_tile_i32(c, pos, 15));
+        *out_piece = och_kl_binary(c, pos, OCH_KL_OP_SHR, l, och_kl_tile_i32(c, pos, 4));
+        return;
+    }
+    och_kl_ir *second = och_kl_binary(c, pos, OCH_KL_OP_SHR, l, och_kl_tile_i32(c, pos, 4));
+    *out_row = och_kl_binary(c, pos, '+', och_kl_binary(c, pos, '&', l, och_kl_tile_i32(c, pos, 7)),
+                             och_kl_binary(c, pos, '*', second, och_kl_tile_i32(c, pos, rows)));
+    *out_piece = och_kl_binary(c, pos, '&', och_kl_binary(c, pos, OCH_KL_OP_SHR, l, och_kl_tile_i32(c, pos, 3)),
+                               och_kl_tile_i32(c, pos, 1));
+}
+
 /* Where a lane's first element lies: offset + (wave's row + its own) * stride + its own k. */
-static och_kl_var *operand_at(och_kl_code *c, och_kl_list *to, och_kl_pos pos, const char *name,
-                              const och_kl_fragment *f, const och_kl_tile_lds *o, och_kl_var *first_row,
-                              och_kl_var *lane) {
-    och_kl_ir *row = och_kl_binary(c, pos, '+', och_kl_use(c, pos, first_row), och_kl_tile_lane_part(c, pos, f, lane, 'r'));
-    och_kl_ir *x = och_kl_binary(c, pos, '*', row, och_kl_tile_i32(c, pos, o->stride));
-    x = och_kl_binary(c, pos, '+', x, och_kl_tile_lane_part(c, pos, f, lane, 'c'));
+static void operand_at(och_kl_code *c, och_kl_list *to, och_kl_pos pos, const char *name, operand *p, const och_kl_matrix *m,
+                       bool is_a, och_kl_var *first_row, och_kl_var *lane) {
+    const och_kl_tile_lds *o = p->o;
+    och_kl_ir *row, *col;
+    p->per = 16 / och_kl_base_bytes(o->lds->type.base);
+    p->by_matrix = by_matrix(m);
+    if (p->by_matrix) {
+        matrix_lane(c, pos, lane, is_a, m->n, &row, &col);
+        col = och_kl_binary(c, pos, '*', col, och_kl_tile_i32(c, pos, p->per));
+    } else {
+        row = och_kl_tile_lane_part(c, pos, &p->f, lane, 'r');
+        col = och_kl_tile_lane_part(c, pos, &p->f, lane, 'c');
+    }
+    if (o->swizzled) {
+        och_kl_var *own = och_kl_tile_let(c, to, pos, "own", row);
+        if (!own) return;
+        row = och_kl_use(c, pos, own);
+        col = och_kl_binary(
+            c, pos, '^', col,
+            och_kl_swizzle_of(c, pos, och_kl_use(c, pos, own), o->depth * och_kl_base_bytes(o->lds->type.base), p->per));
+        p->col = och_kl_tile_let(c, to, pos, "col", col);
+    }
+    och_kl_ir *x = och_kl_binary(c, pos, '+', och_kl_use(c, pos, first_row), row);
+    x = och_kl_binary(c, pos, '*', x, och_kl_tile_i32(c, pos, o->stride));
+    if (!o->swizzled) x = och_kl_binary(c, pos, '+', x, col);
     if (o->offset) x = och_kl_binary(c, pos, '+', o->offset, x);
-    return och_kl_tile_let(c, to, pos, name, x);
+    p->at = och_kl_tile_let(c, to, pos, name, x);
+}
+
+/* The fragments of B for one step of k, as variables. */
+static void load_b(och_kl_code *c, och_kl_list *to, och_kl_pos pos, const operand *p, const och_kl_matrix *m, uint32_t n, uint32_t k,
+                   och_kl_var **b) {
+    for (uint32_t fc = 0; fc < n && !c->failed; fc++) {
+        if (!p->by_matrix) {
+            b[fc] = och_kl_tile_let(c, to, pos, "b", as_elements(c, pos, p, load_fragment(c, pos, p, fc * m->n, k), m->in));
+            continue;
+        }
+        och_kl_ir *words = load_matrix(c, to, pos, p, fc * m->n, k);
+        for (int i = 0; i < 2 && words; i++)
+            b[fc + (uint32_t)i] =
+                och_kl_tile_let(c, to, pos, "b", as_elements(c, pos, p, och_kl_slice(c, pos, words, 2 * i, 2), m->in));
+        fc++;
+    }
 }
 
 och_status och_kl_tile_mma(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t, const och_kl_tile_lds *a,
                            const och_kl_tile_lds *bt, och_err *err) {
-    och_kl_base in = a->lds->type.base;
-    if (bt->lds->type.base != in)
-        return och_err_set(err, OCH_INVALID, "mma of %s and %s: expected one type", och_kl_base_names[in],
-                           och_kl_base_names[bt->lds->type.base]);
+    och_kl_base in = a->lds->type.base, in_b = bt->lds->type.base;
+    bool converts = in == OCH_KL_F16 && in_b == OCH_KL_BF16;
+    if (in_b != in && !converts)
+        return och_err_set(err, OCH_INVALID, "mma of %s and %s: expected one type, or f16 and bf16", och_kl_base_names[in],
+                           och_kl_base_names[in_b]);
     bool fits = t->base == OCH_KL_F32 ? in == OCH_KL_F16 || in == OCH_KL_BF16 : in == OCH_KL_I8;
     if (!fits)
         return och_err_set(err, OCH_INVALID, "mma of %s into a tile of %s: expected %s", och_kl_base_names[in],
@@ -70,20 +184,21 @@ och_status och_kl_tile_mma(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_
     if (a->depth != bt->depth)
         return och_err_set(err, OCH_INVALID, "A has %u columns and Bt %u: expected as many", a->depth, bt->depth);
     const och_kl_matrix *m = och_kl_matrix_find(&c->profile, in, t->matrix->m, t->matrix->n, a->depth);
-    och_kl_fragment fa, fb;
-    if (!m || !och_kl_fragment_parse(m->a, &fa) || !och_kl_fragment_parse(m->b, &fb) || !och_kl_fragment_pack_k(&fa, &fb))
+    operand oa = {.o = a}, ob = {.o = bt};
+    if (!m || !och_kl_fragment_parse(m->a, &oa.f) || !och_kl_fragment_parse(m->b, &ob.f) ||
+        (!by_matrix(m) && !och_kl_fragment_pack_k(&oa.f, &ob.f)))
         return och_err_set(err, OCH_INTERNAL, "no row of matrix.def is for %s with %u x %u fragments",
                            och_kl_base_names[in], t->matrix->m, t->matrix->n);
-    och_kl_var *a_at = operand_at(c, to, pos, "a_at", &fa, a, t->wave_row0, t->lane);
-    och_kl_var *b_at = operand_at(c, to, pos, "b_at", &fb, bt, t->wave_col0, t->lane);
-    och_kl_var **b = och_arena_alloc(&c->arena, t->frag_cols, sizeof *b);
+    operand_at(c, to, pos, "a_at", &oa, m, true, t->wave_row0, t->lane);
+    operand_at(c, to, pos, "b_at", &ob, m, false, t->wave_col0, t->lane);
+    och_kl_var **b = och_arena_alloc(&c->arena, t->frag_cols + 1, sizeof *b);
     if (!b) c->failed = true;
     const och_kl_type type = och_kl_type_of(t->base, och_kl_matrix_c_lanes(m));
     for (uint32_t k = 0; k < a->depth && !c->failed; k += m->k) {
-        for (uint32_t fc = 0; fc < t->frag_cols; fc++)
-            b[fc] = och_kl_tile_let(c, to, pos, "b", load_fragment(c, pos, &fb, bt, b_at, fc * m->n * bt->stride + k));
-        for (uint32_t fr = 0; fr < t->frag_rows; fr++) {
-            och_kl_var *av = och_kl_tile_let(c, to, pos, "a", load_fragment(c, pos, &fa, a, a_at, fr * m->m * a->stride + k));
+        load_b(c, to, pos, &ob, m, t->frag_cols, k, b);
+        for (uint32_t fr = 0; fr < t->frag_rows && !c->failed; fr++) {
+            och_kl_ir *x = oa.by_matrix ? load_matrix(c, to, pos, &oa, fr * m->m, k) : load_fragment(c, pos, &oa, fr * m->m, k);
+            och_kl_var *av = och_kl_tile_let(c, to, pos, "a", as_elements(c, pos, &oa, x, in));
             for (uint32_t fc = 0; fc < t->frag_cols && !c->failed; fc++) {
                 uint32_t at = fr * t->frag_cols + fc;
                 och_kl_ir *args[3] = {och_kl_use(c, pos, av), och_kl_use(c, pos, b[fc]), och_kl_tile_use(c, pos, t->acc, at)};
@@ -102,6 +217,7 @@ och_status och_kl_tile_to_lds(och_kl_code *c, och_kl_list *to, och_kl_pos pos, o
     if (p->stride < p->depth)
         return och_err_set(err, OCH_INVALID, "the rows of P are %u elements apart, expected at least %u", p->stride,
                            p->depth);
+    if (p->swizzled) return och_err_set(err, OCH_INVALID, "P is swizzled: expected an array with pad auto or without");
     och_kl_base out = p->lds->type.base;
     och_kl_tile_layout l;
     och_kl_tile_layout_of(t->matrix, &l);

@@ -181,6 +181,7 @@ static void print_typed(const och_kl_stmt *s, const char *word, och_strbuf *out,
     if (s->type) och_strbuf_puts(out, ": ");
     if (s->type) och_kl_print_type(s->type, out);
     if (s->pad_auto) och_strbuf_puts(out, " pad auto");
+    if (s->swizzle) och_strbuf_puts(out, " swizzle");
     if (s->expr) och_strbuf_puts(out, " = ");
     if (s->expr) print_at(s->expr, -1, out, indent);
     och_strbuf_puts(out, ";");
