@@ -133,8 +133,9 @@ typedef struct ochre_session_options {
     ochre_kv_type kv_type;   /* AUTO: F16, or F32 when only the reference provider runs */
     bool batch_invariant;    /* one kernel variant for every batch: the same bytes alone and in company */
     ochre_graphs graphs;
+    bool host_sampling;      /* tokens are chosen on the host even where the device can: they are the same */
 } ochre_session_options;
-#define OCHRE_SESSION_OPTIONS_INIT { sizeof(ochre_session_options), 0, 0, 0, 0, 0, OCHRE_KV_AUTO, false, OCHRE_GRAPHS_AUTO }
+#define OCHRE_SESSION_OPTIONS_INIT { sizeof(ochre_session_options), 0, 0, 0, 0, 0, OCHRE_KV_AUTO, false, OCHRE_GRAPHS_AUTO, false }
 
 OCHRE_API ochre_status ochre_session_create(ochre_model *model, const ochre_session_options *options,
                                             ochre_session **out_session, ochre_error *error);
@@ -163,8 +164,8 @@ typedef struct ochre_span {
 } ochre_span;
 /* All or nothing: on failure no sequence has changed. OCHRE_NOMEM: kv_tokens are used up. */
 OCHRE_API ochre_status ochre_step(ochre_session *session, const ochre_span *spans, size_t n_spans, ochre_error *error);
-/* Logits of the last step, float32 [out_rows, n_vocab], rows in the order of the spans and their tokens. Borrowed, valid
- * until the next step. */
+/* Logits of the last step, float32 [out_rows, n_vocab], rows in the order of the spans and their tokens; none after
+ * ochre_step_sample. Borrowed, valid until the next step. */
 OCHRE_API const float *ochre_step_logits(const ochre_session *session, size_t *out_rows);
 
 /* ---- generation ---- */
@@ -187,6 +188,18 @@ typedef struct ochre_sampling {
 OCHRE_API ochre_status ochre_sample(ochre_session *session, size_t row, const ochre_sampling *sampling,
                                     const int32_t *history, size_t n_history, uint64_t position, int32_t *out_token,
                                     ochre_error *error);
+
+typedef struct ochre_choice {
+    const ochre_sampling *sampling; /* NULL: greedy */
+    const int32_t *history;         /* feeds the penalties; NULL with 0 */
+    size_t n_history;
+} ochre_choice;
+/* A step and what comes next: out_tokens[i] is the token that ochre_sample would choose after span i, at the position that follows it,
+ * or -1 where the span asks for no logits (none may ask for all). choices: one a span; NULL: all greedy. A device that can chooses
+ * itself and gives back tokens alone, unless a penalty looks back on a history; the tokens are the same. There are no logits to be
+ * read after it. On failure no sequence has changed. */
+OCHRE_API ochre_status ochre_step_sample(ochre_session *session, const ochre_span *spans, size_t n_spans, const ochre_choice *choices,
+                                         int32_t *out_tokens, ochre_error *error);
 
 typedef enum ochre_stop { OCHRE_STOP_END, OCHRE_STOP_LENGTH, OCHRE_STOP_CALLBACK } ochre_stop;
 /* Called for each token with the text it completes (whole characters; may be empty); at the end once more with token -1

@@ -25,8 +25,7 @@ struct ochre_session {
     ochre_model *model; /* retained */
     och_session *s;
     och_span *spans; /* owned, [max_sequences] */
-    void *sampler_scratch; /* owned */
-    size_t sampler_scratch_bytes;
+    och_choice *choices; /* the same */
 };
 
 const char *ochre_version(void) { return OCHRE_VERSION; }
@@ -194,16 +193,16 @@ static och_status create_session(ochre_model *model, const ochre_session_options
         return och_err_set(err, OCH_INVALID, "session options: graphs: expected 0 to 2, found %d", (int)o.graphs);
     och_session_options so = {.max_sequences = o.max_sequences, .max_context = o.max_context, .max_step_tokens = o.max_step_tokens,
                               .max_logits = o.max_logits, .kv_tokens = o.kv_tokens, .kv_dtype = kv_types[o.kv_type],
-                              .batch_invariant = o.batch_invariant, .graphs = (och_graphs_wish)o.graphs};
+                              .batch_invariant = o.batch_invariant, .graphs = (och_graphs_wish)o.graphs,
+                              .host_sampling = o.host_sampling};
     ochre_session *w = och_calloc(1, sizeof *w);
     if (!w) return och_err_nomem(err, sizeof *w, "a session");
-    w->sampler_scratch_bytes = och_sampler_scratch_bytes((uint32_t)model->m->config.n_vocab);
-    w->sampler_scratch = och_malloc_aligned(w->sampler_scratch_bytes, 64);
-    och_status st = w->sampler_scratch ? och_session_create(model->m, &so, &w->s, err)
-                                       : och_err_nomem(err, w->sampler_scratch_bytes, "sampling");
+    och_status st = och_session_create(model->m, &so, &w->s, err);
     if (st == OCH_OK) {
         size_t n = (size_t)w->s->options.max_sequences;
-        if (!(w->spans = och_malloc_array(n, sizeof *w->spans))) st = och_err_nomem(err, n * sizeof *w->spans, "spans");
+        w->spans = och_malloc_array(n, sizeof *w->spans);
+        w->choices = och_malloc_array(n, sizeof *w->choices);
+        if (!w->spans || !w->choices) st = och_err_nomem(err, n * (sizeof *w->spans + sizeof *w->choices), "spans");
     }
     atomic_fetch_add(&model->refs, 1);
     w->model = model;
@@ -226,7 +225,7 @@ void ochre_session_destroy(ochre_session *session) {
     if (!session) return;
     och_session_destroy(session->s);
     och_free(session->spans);
-    och_free_aligned(session->sampler_scratch);
+    och_free(session->choices);
     ochre_model_close(session->model);
     och_free(session);
 }
@@ -258,17 +257,23 @@ ochre_status ochre_sequence_length(const ochre_session *session, int32_t sequenc
     WITH_SESSION(session && out_n_tokens ? session : NULL, och_session_sequence_length(session->s, sequence, out_n_tokens, &e));
 }
 
+static och_status read_spans(ochre_session *session, const ochre_span *spans, size_t n_spans, och_err *err) {
+    OCH_TRY(och_api_need(session, "session", err));
+    if (n_spans) OCH_TRY(och_api_need(spans, "spans", err));
+    if (n_spans > (size_t)session->s->options.max_sequences)
+        return och_err_set(err, OCH_RANGE, "step: expected at most %d spans (max_sequences), found %zu", session->s->options.max_sequences,
+                           n_spans);
+    for (size_t i = 0; i < n_spans; i++)
+        session->spans[i] = (och_span){spans[i].sequence, spans[i].tokens, spans[i].n_tokens, (int)spans[i].logits};
+    return OCH_OK;
+}
+
 ochre_status ochre_step(ochre_session *session, const ochre_span *spans, size_t n_spans, ochre_error *error) {
     och_err e;
     och_err_clear(&e);
-    och_status st = och_api_need(session, "session", &e);
-    if (st == OCH_OK && n_spans) st = och_api_need(spans, "spans", &e);
-    if (st == OCH_OK && n_spans > (size_t)session->s->options.max_sequences)
-        st = och_err_set(&e, OCH_RANGE, "step: expected at most %d spans (max_sequences), found %zu", session->s->options.max_sequences, n_spans);
-    if (st != OCH_OK) return och_api_give(&e, st, error);
-    for (size_t i = 0; i < n_spans; i++)
-        session->spans[i] = (och_span){spans[i].sequence, spans[i].tokens, spans[i].n_tokens, (int)spans[i].logits};
-    return och_api_give(&e, och_session_step(session->s, session->spans, n_spans, &e), error);
+    och_status st = read_spans(session, spans, n_spans, &e);
+    if (st == OCH_OK) st = och_session_step(session->s, session->spans, n_spans, &e);
+    return och_api_give(&e, st, error);
 }
 
 const float *ochre_step_logits(const ochre_session *session, size_t *out_rows) {
@@ -288,39 +293,44 @@ static och_status sampler_params(const ochre_sampling *sampling, och_sampler_par
     return och_sampler_validate(out_params, err);
 }
 
-static och_status sample_row(ochre_session *s, size_t row, const och_sampler_params *p, const int32_t *history, size_t n_history,
-                             uint64_t position, int32_t *out_token, och_err *err) {
-    size_t rows;
-    uint32_t id = 0, vocab = (uint32_t)s->s->model->config.n_vocab;
-    const float *logits = och_session_logits(s->s, &rows);
-    if (row >= rows) return och_err_set(err, OCH_RANGE, "sample: expected a row below %zu, found %zu", rows, row);
-    OCH_TRY(och_sample(p, logits + row * vocab, vocab, history, n_history, position, s->sampler_scratch, s->sampler_scratch_bytes, &id, err));
-    *out_token = (int32_t)id;
+static och_status choices(ochre_session *session, const ochre_choice *given, size_t n, och_err *err) {
+    for (size_t i = 0; i < n; i++) {
+        const ochre_choice c = given ? given[i] : (ochre_choice){0};
+        och_choice *to = &session->choices[i];
+        och_status st = c.n_history ? och_api_need(c.history, "history", err) : OCH_OK;
+        if (st == OCH_OK) st = sampler_params(c.sampling, &to->params, err);
+        if (st != OCH_OK) {
+            och_err_prefix(err, "step, span %zu", i);
+            return st;
+        }
+        to->history = c.history;
+        to->n_history = c.n_history;
+    }
     return OCH_OK;
+}
+
+ochre_status ochre_step_sample(ochre_session *session, const ochre_span *spans, size_t n_spans, const ochre_choice *given,
+                               int32_t *out_tokens, ochre_error *error) {
+    och_err e;
+    och_err_clear(&e);
+    och_status st = read_spans(session, spans, n_spans, &e);
+    if (st == OCH_OK && n_spans) st = och_api_need(out_tokens, "out_tokens", &e);
+    if (st == OCH_OK) st = choices(session, given, n_spans, &e);
+    if (st == OCH_OK) st = och_session_step_sample(session->s, session->spans, n_spans, session->choices, out_tokens, &e);
+    return och_api_give(&e, st, error);
 }
 
 ochre_status ochre_sample(ochre_session *session, size_t row, const ochre_sampling *sampling, const int32_t *history,
                           size_t n_history, uint64_t position, int32_t *out_token, ochre_error *error) {
     och_err e;
     och_err_clear(&e);
-    och_sampler_params p;
+    och_choice c = {.history = history, .n_history = n_history};
     och_status st = och_api_need(session, "session", &e);
     if (st == OCH_OK) st = och_api_need(out_token, "out_token", &e);
     if (st == OCH_OK && n_history) st = och_api_need(history, "history", &e);
-    if (st == OCH_OK) st = sampler_params(sampling, &p, &e);
-    if (st == OCH_OK) st = sample_row(session, row, &p, history, n_history, position, out_token, &e);
+    if (st == OCH_OK) st = sampler_params(sampling, &c.params, &e);
+    if (st == OCH_OK) st = och_session_sample_row(session->s, row, &c, position, out_token, &e);
     return och_api_give(&e, st, error);
-}
-
-/* Tokens in steps of at most max_step_tokens; on request logits of the last. */
-static och_status feed(ochre_session *session, int32_t sequence, const int32_t *ids, size_t n, bool logits, och_err *err) {
-    size_t most = (size_t)session->s->options.max_step_tokens;
-    for (size_t at = 0; at < n; at += most) {
-        size_t k = OCH_MIN(most, n - at);
-        och_span span = {sequence, ids + at, (int32_t)k, logits && at + k == n};
-        OCH_TRY(och_session_step(session->s, &span, 1, err));
-    }
-    return OCH_OK;
 }
 
 typedef struct generation {
@@ -336,14 +346,26 @@ typedef struct generation {
     int32_t n_tokens;
 } generation;
 
-static och_status generate_tokens(generation *g, och_err *err) {
+/* Tokens in steps of at most max_step_tokens; on request the one that follows the last, else -1. The history holds them. */
+static och_status feed(const generation *g, const int32_t *ids, size_t n, bool choose, int32_t *out_next, och_err *err) {
+    size_t most = (size_t)g->session->s->options.max_step_tokens;
+    const och_choice choice = {*g->params, g->history.ids, g->history.n};
+    *out_next = -1;
+    for (size_t at = 0; at < n; at += most) {
+        size_t k = OCH_MIN(most, n - at);
+        och_span span = {g->sequence, ids + at, (int32_t)k, choose && at + k == n};
+        OCH_TRY(och_session_step_sample(g->session->s, &span, 1, &choice, out_next, err));
+    }
+    return OCH_OK;
+}
+
+/* From the first token on, which the text's step chose. */
+static och_status generate_tokens(generation *g, int32_t token, och_err *err) {
     const och_tok *tok = g->session->model->m->tok;
     int32_t length, context = g->session->s->options.max_context;
     g->stop = OCHRE_STOP_LENGTH;
     while (g->n_tokens < g->max_tokens) {
         OCH_TRY(och_session_sequence_length(g->session->s, g->sequence, &length, err));
-        int32_t token;
-        OCH_TRY(sample_row(g->session, 0, g->params, g->history.ids, g->history.n, (uint64_t)length, &token, err));
         if (och_tok_is_end(tok, token)) {
             g->stop = OCHRE_STOP_END;
             return OCH_OK;
@@ -357,7 +379,8 @@ static och_status generate_tokens(generation *g, och_err *err) {
         if (!more) g->stop = OCHRE_STOP_CALLBACK;
         if (length == context) return OCH_OK;
         more = more && g->n_tokens < g->max_tokens;
-        OCH_TRY(feed(g->session, g->sequence, &token, 1, more, err));
+        int32_t fed = token;
+        OCH_TRY(feed(g, &fed, 1, more, &token, err));
         if (!more) return OCH_OK;
     }
     return OCH_OK;
@@ -378,8 +401,9 @@ static och_status generate(generation *g, const char *text, size_t text_bytes, u
     och_detok_init(&g->detok, tok, true);
     /* A text goes on from what stands before it: its first piece keeps its leading space. */
     g->detok.started = true;
-    OCH_TRY(feed(g->session, g->sequence, g->history.ids, g->history.n, g->max_tokens > 0, err));
-    OCH_TRY(generate_tokens(g, err));
+    int32_t first;
+    OCH_TRY(feed(g, g->history.ids, g->history.n, g->max_tokens > 0, &first, err));
+    OCH_TRY(generate_tokens(g, first, err));
     och_strbuf_clear(&g->text);
     OCH_TRY(och_detok_flush(&g->detok, &g->text, err));
     if (g->text.size && g->on_token && g->stop != OCHRE_STOP_CALLBACK) g->on_token(g->user, -1, och_strbuf_str(&g->text), g->text.size);

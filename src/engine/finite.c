@@ -69,9 +69,16 @@ static och_status find_culprit(och_session *s, const och_op_ctx *ctx, const och_
 }
 
 och_status och_step_check_finite(och_session *s, const och_op_ctx *ctx, const och_plan_layout *layout, const och_plan_extent *extent,
-                                 int64_t n_rows, och_err *err) {
-    const float *logits = s->logits.host ? s->logits.host : s->logits_host;
-    int64_t n = n_rows * s->model->config.n_vocab;
-    if (first_bad(logits, n) == n) return OCH_OK;
+                                 int64_t n_rows, bool sampled, och_err *err) {
+    bool good = true;
+    if (sampled) {
+        const int32_t *ids = s->ids.host ? s->ids.host : s->ids_pinned.host;
+        for (int64_t r = 0; r < n_rows; r++) good &= ids[r] >= 0;
+    } else {
+        const float *logits = s->logits.host ? s->logits.host : s->logits_host;
+        int64_t n = n_rows * s->model->config.n_vocab;
+        good = first_bad(logits, n) == n;
+    }
+    if (good) return OCH_OK;
     return find_culprit(s, ctx, layout, extent, err);
 }

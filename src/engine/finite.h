@@ -4,10 +4,11 @@
 
 #include "engine/session.h"
 
-/* Looks at the first n_rows rows of logits on the host (a bucket's padding has some more); OK when all are finite. Else runs the step's records once more, each followed
- * by a look at what it wrote (the step's inputs and places in the state are as they were), and returns DEVICE naming the first
- * record, layer and operand with a number that is not finite. */
+/* Looks at the first n_rows rows of logits on the host (a bucket's padding has some more), or, of a step that the device sampled,
+ * at its tokens, which are negative where logits are not finite; OK when all are. Else runs the step's records once more, each
+ * followed by a look at what it wrote (the step's inputs and places in the state are as they were), and returns DEVICE naming the
+ * first record, layer and operand with a number that is not finite. */
 och_status och_step_check_finite(och_session *s, const och_op_ctx *ctx, const och_plan_layout *layout,
-                                 const och_plan_extent *extent, int64_t n_rows, och_err *err) OCH_WARN_UNUSED;
+                                 const och_plan_extent *extent, int64_t n_rows, bool sampled, och_err *err) OCH_WARN_UNUSED;
 
 #endif

@@ -25,6 +25,10 @@ void och_step_stats_add(const och_step_stats *m) {
     all.refusals += m->refusals;
     all.launches += m->launches;
     all.graph_launches += m->graph_launches;
+    all.device_samples += m->device_samples;
+    all.host_samples += m->host_samples;
+    all.bytes_in += m->bytes_in;
+    all.bytes_out += m->bytes_out;
     all.host_seconds += m->host_seconds;
     all.seconds += m->seconds;
     pthread_mutex_unlock(&all_lock);
@@ -66,6 +70,7 @@ static void make_buckets(och_session *s) {
     const och_session_options *o = &s->options;
     int64_t most = OCH_MIN(OCH_MIN(o->max_sequences, o->max_logits), OCH_MIN(o->max_step_tokens, OCH_GRAPH_MAX_ROWS));
     for (int64_t rows = 1; s->graphs.n_buckets < OCH_GRAPH_MAX_BUCKETS; rows *= 2) {
+        s->graphs.sampling[s->graphs.n_buckets].rows = OCH_MIN(rows, most);
         s->graphs.buckets[s->graphs.n_buckets++].rows = OCH_MIN(rows, most);
         if (rows >= most) return;
     }
@@ -101,18 +106,19 @@ och_status och_graphs_init(och_session *s, och_graphs_wish wish, och_err *err) {
 
 void och_graphs_deinit(och_session *s) {
     const och_device_vtable *v = s->model->device->vtable;
-    for (int i = 0; i < s->graphs.n_buckets; i++) {
+    for (int i = 0; i < 2 * s->graphs.n_buckets; i++) {
+        och_bucket *b = i % 2 ? &s->graphs.sampling[i / 2] : &s->graphs.buckets[i / 2];
         och_err err;
         och_err_clear(&err);
-        if (s->graphs.buckets[i].graph && v->graph_destroy(s->graphs.buckets[i].graph, &err) != OCH_OK)
-            och_log(OCH_LOG_WARN, "%s", err.message);
-        s->graphs.buckets[i].graph = NULL;
+        if (b->graph && v->graph_destroy(b->graph, &err) != OCH_OK) och_log(OCH_LOG_WARN, "%s", err.message);
+        b->graph = NULL;
     }
 }
 
-och_bucket *och_graphs_bucket(och_session *s, int64_t n_tokens) {
+och_bucket *och_graphs_bucket(och_session *s, int64_t n_tokens, bool samples) {
+    och_bucket *of = samples ? s->graphs.sampling : s->graphs.buckets;
     for (int i = 0; i < s->graphs.n_buckets; i++)
-        if (s->graphs.buckets[i].rows >= n_tokens) return &s->graphs.buckets[i];
+        if (of[i].rows >= n_tokens) return &of[i];
     return NULL;
 }
 

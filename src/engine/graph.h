@@ -36,6 +36,7 @@ typedef struct och_graphs {
     bool used;
     char reason[200]; /* why, or why not */
     och_bucket buckets[OCH_GRAPH_MAX_BUCKETS]; /* ascending */
+    och_bucket sampling[OCH_GRAPH_MAX_BUCKETS]; /* the same, of steps that end with tokens instead of logits */
     int n_buckets;
 } och_graphs;
 
@@ -46,6 +47,8 @@ typedef struct och_step_stats {
     uint64_t captures, replays, refusals;
     uint64_t launches;     /* kernels given to the device one by one; those of replays are not among them */
     uint64_t graph_launches; /* kernels that replays ran */
+    uint64_t device_samples, host_samples; /* tokens that steps chose there and here; those that ochre_sample did are not among them */
+    uint64_t bytes_in, bytes_out; /* copied to the device as steps' inputs, and from it as what came out */
     double host_seconds;   /* of steps, without what was waited for the device */
     double seconds;        /* of steps */
 } och_step_stats;
@@ -59,8 +62,8 @@ och_status och_graphs_init(struct och_session *s, och_graphs_wish wish, och_err 
 /* Before the memory that they name goes. */
 void och_graphs_deinit(struct och_session *s);
 
-/* The bucket of a step of n spans of one token each; NULL: no bucket holds it. */
-och_bucket *och_graphs_bucket(struct och_session *s, int64_t n_tokens);
+/* The bucket of a step of n spans of one token each, which the device samples or not; NULL: no bucket holds it. */
+och_bucket *och_graphs_bucket(struct och_session *s, int64_t n_tokens, bool samples);
 
 /* Records what `give` gives the queue, which is what a step of the bucket does between writing inputs and waiting. On failure
  * err names the call, nothing was run, the queue is an ordinary one, and the bucket has to be warmed again; a bucket that fails

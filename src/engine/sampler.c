@@ -8,7 +8,6 @@
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
-#include <stdbool.h>
 #include <string.h>
 
 och_sampler_params och_sampler_defaults(void) {
@@ -28,6 +27,11 @@ och_status och_sampler_validate(const och_sampler_params *p, och_err *err) {
     FIELD(p->penalty_last_n >= -1, penalty_last_n, "-1 (all), 0 (none) or more");
 #undef FIELD
     return OCH_OK;
+}
+
+bool och_sampler_penalises(const och_sampler_params *p, size_t n_history) {
+    return n_history && p->penalty_last_n != 0 &&
+           (p->repetition_penalty != 1 || p->frequency_penalty != 0 || p->presence_penalty != 0);
 }
 
 /* ---- scratch ---- */
@@ -317,8 +321,7 @@ och_status och_sample(const och_sampler_params *p, const float *logits, uint32_t
         return och_err_set(err, OCH_RANGE, "sampling: expected a vocabulary of 1 to %u, found %" PRIu32 " logits", OCH_WEIGHT_MAX_IDS, vocab);
     uint32_t best;
     OCH_TRY(greatest(logits, vocab, &best, err));
-    bool penalties = n_history && p->penalty_last_n != 0 &&
-                     (p->repetition_penalty != 1 || p->frequency_penalty != 0 || p->presence_penalty != 0);
+    bool penalties = och_sampler_penalises(p, n_history);
     if (p->temperature == 0 && !penalties) {
         *out_id = best;
         return OCH_OK;

@@ -23,6 +23,7 @@
 
 #include "base/status.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -43,6 +44,9 @@ och_sampler_params och_sampler_defaults(void);
 
 /* RANGE with the field, what is allowed and what was found. */
 OCH_WARN_UNUSED och_status och_sampler_validate(const och_sampler_params *p, och_err *err);
+
+/* Whether penalties change a logit: such a draw needs the history, which no device has. */
+bool och_sampler_penalises(const och_sampler_params *p, size_t n_history);
 
 /* Bytes of scratch that och_sample needs for this vocabulary (64-byte alignment is enough). */
 size_t och_sampler_scratch_bytes(uint32_t vocab);

@@ -92,6 +92,10 @@ uint64_t och_session_place_inputs(och_session *s, int64_t n_tokens, int64_t n_ou
         sizes[OCH_IN_TABLES + g] = (uint64_t)s->options.max_sequences * 4 * s->groups[g].table_len;
         sizes[OCH_IN_ROPE + g] = n * (uint64_t)(g ? c->rope_sliding.dim : c->rope.dim) * 4;
     }
+    if (s->samples) {
+        sizes[OCH_IN_NUMBERS] = (uint64_t)n_outputs * OCH_SAMPLE_N_NUMBERS * 4;
+        sizes[OCH_IN_DRAWS] = (uint64_t)n_outputs * OCH_SAMPLE_N_DRAWS * 4;
+    }
     for (int i = 0; i < OCH_IN_COUNT_; i++) {
         s->in[i].offset_bytes = at;
         s->in[i].size_bytes = sizes[i];
@@ -139,6 +143,55 @@ static och_plan_ref bind_state(och_session *s, int group, int number, int layer,
     return och_plan_add_bound(&s->plan, OCH_PLAN_STATE, OCH_ROWS_FIXED, &t, "%s.%d", name, layer);
 }
 
+/* The call that chooses tokens, of so many rows. */
+static och_op_call sample_call(const och_session *s, int64_t rows) {
+    och_op_call c;
+    memset(&c, 0, sizeof c);
+    c.op = OCH_OP_SAMPLE;
+    for (int i = 0; i < OCH_OP_MAX_IN; i++) c.in[i].dtype = OCH_DTYPE_NONE;
+    for (int i = 0; i < OCH_OP_MAX_OUT; i++) c.out[i].dtype = OCH_DTYPE_NONE;
+    int64_t v = s->model->config.n_vocab;
+    c.in[OCH_SAMPLE_LOGITS] = (och_tensor){.dtype = OCH_DTYPE_F32, .rows = rows, .cols = v, .row_bytes = (uint64_t)v * 4};
+    c.in[OCH_SAMPLE_NUMBERS] = (och_tensor){.dtype = OCH_DTYPE_F32, .rows = rows, .cols = OCH_SAMPLE_N_NUMBERS,
+                                            .row_bytes = OCH_SAMPLE_N_NUMBERS * 4};
+    c.in[OCH_SAMPLE_DRAWS] = (och_tensor){.dtype = OCH_DTYPE_I32, .rows = rows, .cols = OCH_SAMPLE_N_DRAWS,
+                                          .row_bytes = OCH_SAMPLE_N_DRAWS * 4};
+    c.out[0] = (och_tensor){.dtype = OCH_DTYPE_I32, .rows = rows, .cols = 1, .row_bytes = 4};
+    return c;
+}
+
+/* Whether the device chooses tokens: with a kernel. Where the host reads the logits where they lie, its own sampler is the
+ * faster one. */
+static och_status decide_sampling(och_session *s, och_err *err) {
+    s->sample_record = -1;
+    if (s->options.host_sampling || s->model->config.n_vocab > OCH_SAMPLE_MAX_IDS) return OCH_OK;
+    och_op_call c = sample_call(s, 1);
+    const och_op_provider *p;
+    och_err why;
+    och_err_clear(&why);
+    och_status st = och_op_select(s->model->device, &c, s->model->only, &p, &why);
+    if (st != OCH_OK && st != OCH_UNSUPPORTED) return och_err_set(err, st, "%s", why.message);
+    s->samples = st == OCH_OK && p->has_kernels;
+    return OCH_OK;
+}
+
+/* A record at the plan's end, after the passes. */
+static void add_sampling(och_session *s, och_plan_ref logits) {
+    if (!s->samples) return;
+    och_plan_ref numbers = bind_input(s, OCH_IN_NUMBERS, OCH_ROWS_OUTPUTS, OCH_DTYPE_F32, OCH_SAMPLE_N_NUMBERS, "numbers");
+    och_plan_ref draws = bind_input(s, OCH_IN_DRAWS, OCH_ROWS_OUTPUTS, OCH_DTYPE_I32, OCH_SAMPLE_N_DRAWS, "draws");
+    och_tensor ids = {.dtype = OCH_DTYPE_I32, .cols = 1, .row_bytes = 4, .addr = s->ids.addr, .host = s->ids.host};
+    och_plan_ref out = och_plan_add_bound(&s->plan, OCH_PLAN_OUTPUT, OCH_ROWS_OUTPUTS, &ids, "ids");
+    s->plan.layer = -1;
+    och_plan_op *o = och_plan_add_op(&s->plan, OCH_OP_SAMPLE);
+    if (!o) return; /* the plan has failed, and says so */
+    o->in[OCH_SAMPLE_LOGITS] = logits;
+    o->in[OCH_SAMPLE_NUMBERS] = numbers;
+    o->in[OCH_SAMPLE_DRAWS] = draws;
+    o->out[0] = out;
+    s->sample_record = s->plan.n_ops - 1;
+}
+
 static och_status build_plan(och_session *s, och_err *err) {
     const och_model *m = s->model;
     const och_config *c = &m->config;
@@ -167,11 +220,12 @@ static och_status build_plan(och_session *s, och_err *err) {
     }
     och_tensor logits = {.dtype = OCH_DTYPE_F32, .cols = c->n_vocab, .row_bytes = (uint64_t)c->n_vocab * 4,
                          .addr = s->logits.addr, .host = s->logits.host};
-    b->logits = och_plan_add_bound(&s->plan, OCH_PLAN_OUTPUT, OCH_ROWS_OUTPUTS, &logits, "logits");
+    och_plan_ref logits_ref = b->logits = och_plan_add_bound(&s->plan, OCH_PLAN_OUTPUT, OCH_ROWS_OUTPUTS, &logits, "logits");
     m->arch->build(b);
     och_free(b);
-    (void)och_session_place_inputs(s, s->options.max_step_tokens, s->options.max_logits);
     if (!s->options.no_passes) och_passes_run(&s->plan, m->device, m->only);
+    add_sampling(s, logits_ref);
+    if (!s->plan.failed) (void)och_session_place_inputs(s, s->options.max_step_tokens, s->options.max_logits);
     OCH_TRY(och_plan_select(&s->plan, m->device, m->only, err));
     int64_t buckets[] = {1, 8, 64, s->options.max_step_tokens};
     for (size_t i = 0; i < OCH_COUNT(buckets); i++) {
@@ -209,6 +263,19 @@ static och_status create_logits(och_session *s, och_err *err) {
     return s->logits_host ? OCH_OK : och_err_nomem(err, bytes, "logits");
 }
 
+/* What choosing tokens takes, on the device and on the host. */
+static och_status create_sampling(och_session *s, och_err *err) {
+    uint64_t bytes = (uint64_t)s->options.max_logits * 4;
+    if (s->samples) {
+        OCH_TRY(take(s, bytes, OCH_MEM_DEVICE, &s->ids, err));
+        if (!s->ids.host && !s->model->measured) OCH_TRY(take(s, bytes, OCH_MEM_PINNED, &s->ids_pinned, err));
+    }
+    if (s->model->measured) return OCH_OK;
+    s->sampler_scratch_bytes = och_sampler_scratch_bytes((uint32_t)s->model->config.n_vocab);
+    s->sampler_scratch = och_malloc_aligned(s->sampler_scratch_bytes, 64);
+    return s->sampler_scratch ? OCH_OK : och_err_nomem(err, s->sampler_scratch_bytes, "sampling");
+}
+
 /* Tables are made on the host, so that a file's divisors come back from a device of its own memory. */
 static och_status create_rope(och_session *s, och_err *err) {
     const och_model *m = s->model;
@@ -239,8 +306,10 @@ och_status och_session_create(och_model *m, const och_session_options *options, 
     OCH_TRY_GOTO(m->device->vtable->queue_create(m->device, &s->queue, err));
     OCH_TRY_GOTO(create_rope(s, err));
     OCH_TRY_GOTO(describe_groups(s, err));
+    OCH_TRY_GOTO(decide_sampling(s, err));
     OCH_TRY_GOTO(create_inputs(s, err));
     OCH_TRY_GOTO(create_logits(s, err));
+    OCH_TRY_GOTO(create_sampling(s, err));
     OCH_TRY_GOTO(build_plan(s, err));
     OCH_TRY_GOTO(create_memory(s, err));
     OCH_TRY_GOTO(och_graphs_init(s, s->options.graphs, err));
@@ -283,6 +352,9 @@ void och_session_destroy(och_session *s) {
     och_buf_free(&s->staging);
     if (!s->logits_pinned.device) och_free_aligned(s->logits_host);
     och_buf_free(&s->logits_pinned);
+    och_buf_free(&s->ids);
+    och_buf_free(&s->ids_pinned);
+    och_free_aligned(s->sampler_scratch);
     if (s->queue) s->model->device->vtable->queue_destroy(s->queue);
     och_free(s);
 }

@@ -3,6 +3,7 @@
 #define OCH_ENGINE_SESSION_H
 
 #include "engine/graph.h"
+#include "engine/sampler.h"
 #include "kv/blocks.h"
 #include "model/model.h"
 #include "model/rope.h"
@@ -17,6 +18,7 @@ typedef struct och_session_options {
     bool batch_invariant;
     bool no_passes; /* leave the plan as the architecture built it */
     och_graphs_wish graphs;
+    bool host_sampling; /* tokens are chosen on the host even where the device could */
 } och_session_options;
 
 /* State of one kind: full layers (PAGED) or sliding ones (RING). */
@@ -38,7 +40,7 @@ typedef struct och_step_input {
 } och_step_input;
 
 enum { OCH_IN_TOKENS, OCH_IN_POSITIONS, OCH_IN_SEQS, OCH_IN_OUT_ROWS, OCH_IN_SLOTS, OCH_IN_TABLES = OCH_IN_SLOTS + 2,
-       OCH_IN_ROPE = OCH_IN_TABLES + 2, OCH_IN_COUNT_ = OCH_IN_ROPE + 2 };
+       OCH_IN_ROPE = OCH_IN_TABLES + 2, OCH_IN_NUMBERS = OCH_IN_ROPE + 2, OCH_IN_DRAWS, OCH_IN_COUNT_ };
 
 typedef struct och_session {
     och_model *model; /* borrowed */
@@ -48,6 +50,11 @@ typedef struct och_session {
     och_buf arena, scratch, logits, inputs, staging; /* staging is empty on unified devices */
     void *logits_host; /* a copy where the device is not unified: in logits_pinned, or owned */
     och_buf logits_pinned; /* what logits_host then is: copies to it can be recorded */
+    bool samples;          /* the device chooses tokens where a step asks for no more than tokens */
+    int sample_record;     /* of the plan, its last; -1: none. Steps that want logits leave it out */
+    och_buf ids, ids_pinned; /* i32 [max_logits], what it chose; ids_pinned is empty on unified devices */
+    void *sampler_scratch; /* owned; for what is chosen on the host */
+    size_t sampler_scratch_bytes;
     och_step_input in[OCH_IN_COUNT_];
     int64_t in_tokens, in_outputs; /* what inputs are placed for */
     och_graphs graphs;
@@ -69,6 +76,13 @@ typedef struct och_span {
     int logits; /* 0 none, 1 last, 2 all */
 } och_span;
 
+/* How a span's token is chosen. */
+typedef struct och_choice {
+    och_sampler_params params;
+    const int32_t *history; /* [n_history], for the penalties; borrowed */
+    size_t n_history;
+} och_choice;
+
 /* Of a model that was opened to be measured: one that cannot step, but tells what it would take. */
 och_status och_session_create(och_model *m, const och_session_options *options, och_session **out_session,
                               och_err *err) OCH_WARN_UNUSED;
@@ -86,7 +100,13 @@ uint64_t och_session_place_inputs(och_session *s, int64_t n_tokens, int64_t n_ou
 
 /* See ochre_step. */
 och_status och_session_step(och_session *s, const och_span *spans, size_t n_spans, och_err *err) OCH_WARN_UNUSED;
-/* float32 [rows, n_vocab] of the last step; borrowed. */
+/* See ochre_step_sample: choices [n_spans], out_tokens [n_spans]. */
+och_status och_session_step_sample(och_session *s, const och_span *spans, size_t n_spans, const och_choice *choices, int32_t *out_tokens,
+                                   och_err *err) OCH_WARN_UNUSED;
+/* Row `row` of the last step's logits by och_sample. */
+och_status och_session_sample_row(och_session *s, size_t row, const och_choice *choice, uint64_t position, int32_t *out_token,
+                                  och_err *err) OCH_WARN_UNUSED;
+/* float32 [rows, n_vocab] of the last step; borrowed. No rows after och_session_step_sample. */
 const float *och_session_logits(const och_session *s, size_t *out_rows);
 
 /* Memory by part, for listings. */

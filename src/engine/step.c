@@ -20,7 +20,8 @@ typedef struct work {
     const och_plan_layout *layout;
     och_op_ctx ctx;
     och_plan_extent extent;
-    uint64_t input_bytes, logits_bytes;
+    bool sample; /* the device chooses tokens, and they are what comes out, instead of logits */
+    uint64_t input_bytes, out_bytes;
 } work;
 
 static och_status check_spans(och_session *s, const och_span *spans, size_t n_spans, step *st, och_err *err) {
@@ -131,6 +132,33 @@ static void write_tokens(och_session *s, const och_span *spans, size_t n_spans) 
     }
 }
 
+static void write_choice(och_session *s, int64_t row, const och_sampler_params *p, uint64_t position) {
+    float *numbers = (float *)input(s, OCH_IN_NUMBERS) + row * OCH_SAMPLE_N_NUMBERS;
+    uint32_t *draws = (uint32_t *)input(s, OCH_IN_DRAWS) + row * OCH_SAMPLE_N_DRAWS;
+    numbers[OCH_SAMPLE_TEMPERATURE] = p->temperature;
+    numbers[OCH_SAMPLE_TOP_P] = p->top_p;
+    numbers[OCH_SAMPLE_MIN_P] = p->min_p;
+    draws[OCH_SAMPLE_TOP_K] = (uint32_t)p->top_k;
+    draws[OCH_SAMPLE_SEED] = (uint32_t)p->seed;
+    draws[OCH_SAMPLE_SEED + 1] = (uint32_t)(p->seed >> 32);
+    draws[OCH_SAMPLE_POSITION] = (uint32_t)position;
+    draws[OCH_SAMPLE_POSITION + 1] = (uint32_t)(position >> 32);
+}
+
+/* The place of the token to come after a span. */
+static uint64_t next_position(const och_session *s, const och_span *p) {
+    return (uint64_t)och_kv_seq_length(s->sequences[p->sequence]) + (uint64_t)p->n_tokens;
+}
+
+/* Each span has a row at most; a bucket's padding is sampled greedily. */
+static void write_choices(och_session *s, const och_span *spans, size_t n_spans, const och_choice *choices) {
+    const och_sampler_params greedy = och_sampler_defaults();
+    int64_t row = 0;
+    for (size_t i = 0; i < n_spans; i++)
+        if (spans[i].logits) write_choice(s, row++, &choices[i].params, next_position(s, &spans[i]));
+    while (row < s->in_outputs) write_choice(s, row++, &greedy, 0);
+}
+
 /* Rows that a bucket has and the step has not: tokens of no sequence. */
 static void write_padding(och_session *s, const step *st) {
     int32_t *tokens = input(s, OCH_IN_TOKENS), *positions = input(s, OCH_IN_POSITIONS), *seqs = input(s, OCH_IN_SEQS),
@@ -160,13 +188,18 @@ static och_status prepare(och_session *s, work *w, och_err *err) {
     return OCH_OK;
 }
 
-/* From the inputs that the host has written to the logits: what a graph records. */
+/* From the inputs that the host has written to the logits, or the tokens: what a graph records. */
+static int n_records(const work *w) {
+    const och_session *s = w->s;
+    return s->sample_record < 0 || w->sample ? s->plan.n_ops : s->sample_record;
+}
+
 static och_status give(void *user, och_err *err) {
     const work *w = user;
     och_session *s = w->s;
     const och_device_vtable *v = s->model->device->vtable;
     if (s->staging.host) OCH_TRY(v->copy_to_device(s->queue, s->inputs.addr, s->staging.host, w->input_bytes, err));
-    for (int i = 0; i < s->plan.n_ops; i++) {
+    for (int i = 0; i < n_records(w); i++) {
         och_op_call call;
         och_plan_call(&s->plan, w->layout, i, w->extent, s->arena.addr, s->arena.host, &call);
         och_status status = och_plan_run(&s->plan, i, &w->ctx, &call, err);
@@ -175,8 +208,9 @@ static och_status give(void *user, och_err *err) {
             return status;
         }
     }
-    if (!s->logits_pinned.host || !w->extent.outputs) return OCH_OK;
-    return v->copy_to_host(s->queue, s->logits_host, s->logits.addr, w->logits_bytes, err);
+    const och_buf *pinned = w->sample ? &s->ids_pinned : &s->logits_pinned;
+    if (!pinned->host || !w->extent.outputs) return OCH_OK;
+    return v->copy_to_host(s->queue, pinned->host, w->sample ? s->ids.addr : s->logits.addr, w->out_bytes, err);
 }
 
 /* Replays count the calls that they stand for. */
@@ -185,7 +219,7 @@ static och_status replay(och_session *s, const work *w, och_bucket *b, bool coun
     s->stats.replays++;
     s->stats.graph_launches += b->n_launches;
     if (counted || !och_op_stats_counting()) return OCH_OK;
-    for (int i = 0; i < s->plan.n_ops; i++) {
+    for (int i = 0; i < n_records(w); i++) {
         och_op_call call;
         och_plan_call(&s->plan, w->layout, i, w->extent, s->arena.addr, s->arena.host, &call);
         och_op_stats_count(&w->ctx, s->plan.ops[i].provider, &call, 0.0);
@@ -212,8 +246,8 @@ static och_status give_or_replay(och_session *s, work *w, och_bucket *b, och_err
 static och_status finish(och_session *s, const work *w, double *out_waited, och_err *err) {
     const och_device_vtable *v = s->model->device->vtable;
     double begin = och_now_seconds();
-    if (s->logits_host && !s->logits_pinned.host && w->extent.outputs)
-        OCH_TRY(v->copy_to_host(s->queue, s->logits_host, s->logits.addr, w->logits_bytes, err));
+    if (!w->sample && s->logits_host && !s->logits_pinned.host && w->extent.outputs)
+        OCH_TRY(v->copy_to_host(s->queue, s->logits_host, s->logits.addr, w->out_bytes, err));
     OCH_TRY(v->synchronise(s->queue, err));
     *out_waited = och_now_seconds() - begin;
     return OCH_OK;
@@ -226,26 +260,58 @@ static bool decodes(const och_span *spans, size_t n_spans) {
     return true;
 }
 
-static och_status run(och_session *s, const och_span *spans, size_t n_spans, step *st, double *out_waited, och_err *err) {
+/* Whether the device can choose all of a step's tokens: what looks back on a history, it cannot. */
+static bool device_chooses(const och_session *s, const och_span *spans, size_t n_spans, const och_choice *choices) {
+    if (!choices || s->sample_record < 0) return false;
+    for (size_t i = 0; i < n_spans; i++)
+        if (spans[i].logits && och_sampler_penalises(&choices[i].params, choices[i].n_history)) return false;
+    return true;
+}
+
+/* The tokens of a step's spans, from what the device chose or from its logits. */
+static och_status choose(och_session *s, bool sampled, const och_span *spans, size_t n_spans, const och_choice *choices,
+                         int32_t *out_tokens, och_err *err) {
+    const int32_t *ids = s->ids.host ? s->ids.host : s->ids_pinned.host;
+    size_t row = 0;
+    for (size_t i = 0; i < n_spans; i++) {
+        if (!spans[i].logits) continue;
+        if (sampled) out_tokens[i] = ids[row];
+        else OCH_TRY(och_session_sample_row(s, row, &choices[i], next_position(s, &spans[i]), &out_tokens[i], err));
+        row++;
+    }
+    *(sampled ? &s->stats.device_samples : &s->stats.host_samples) += row;
+    return OCH_OK;
+}
+
+/* choices NULL: the step is for its logits. */
+static och_status run(och_session *s, const och_span *spans, size_t n_spans, const och_choice *choices, int32_t *out_tokens, step *st,
+                      double *out_waited, och_err *err) {
     och_status reserved = reserve(s, spans, n_spans, st, err);
     OCH_TRY(copy_blocks(s, st, err));
     OCH_TRY(reserved);
     s->n_out_rows = 0;
-    och_bucket *b = decodes(spans, n_spans) ? och_graphs_bucket(s, st->n_tokens) : NULL;
+    bool sample = st->n_outputs && device_chooses(s, spans, n_spans, choices);
+    och_bucket *b = decodes(spans, n_spans) ? och_graphs_bucket(s, st->n_tokens, sample) : NULL;
     s->stats.decode_steps += b != NULL;
     bool padded = b && s->graphs.used;
-    work w = {.s = s, .extent = {padded ? b->rows : st->n_tokens, padded ? b->rows : st->n_outputs, s->options.max_sequences}};
+    work w = {.s = s, .sample = sample,
+              .extent = {padded ? b->rows : st->n_tokens, padded ? b->rows : st->n_outputs, s->options.max_sequences}};
     w.input_bytes = och_session_place_inputs(s, w.extent.tokens, w.extent.outputs);
-    w.logits_bytes = (uint64_t)w.extent.outputs * (uint64_t)s->model->config.n_vocab * 4;
+    w.out_bytes = (uint64_t)w.extent.outputs * (sample ? 4 : (uint64_t)s->model->config.n_vocab * 4);
     write_tables(s, spans, n_spans);
     write_tokens(s, spans, n_spans);
     write_padding(s, st);
+    if (sample) write_choices(s, spans, n_spans, choices);
     OCH_TRY(prepare(s, &w, err));
     OCH_TRY(give_or_replay(s, &w, b, err));
     OCH_TRY(finish(s, &w, out_waited, err));
-    OCH_TRY(och_step_check_finite(s, &w.ctx, w.layout, &w.extent, st->n_outputs, err));
+    if (s->staging.host) s->stats.bytes_in += w.input_bytes;
+    if (sample ? s->ids_pinned.host : s->logits_host) s->stats.bytes_out += w.out_bytes;
+    OCH_TRY(och_step_check_finite(s, &w.ctx, w.layout, &w.extent, st->n_outputs, sample, err));
+    if (!sample) s->n_out_rows = st->n_outputs;
+    if (choices) OCH_TRY(choose(s, sample, spans, n_spans, choices, out_tokens, err));
     for (size_t i = 0; i < n_spans; i++) OCH_TRY(och_kv_seq_commit(s->sequences[spans[i].sequence], (uint32_t)spans[i].n_tokens, err));
-    s->n_out_rows = st->n_outputs;
+    if (choices) s->n_out_rows = 0;
     return OCH_OK;
 }
 
@@ -256,11 +322,13 @@ static void count(och_session *s, const och_step_stats *before, double seconds, 
     n->host_seconds += seconds - waited;
     d = (och_step_stats){1, n->decode_steps - before->decode_steps, n->captures - before->captures, n->replays - before->replays,
                          n->refusals - before->refusals, n->launches - before->launches, n->graph_launches - before->graph_launches,
-                         seconds - waited, seconds};
+                         n->device_samples - before->device_samples, n->host_samples - before->host_samples,
+                         n->bytes_in - before->bytes_in, n->bytes_out - before->bytes_out, seconds - waited, seconds};
     och_step_stats_add(&d);
 }
 
-och_status och_session_step(och_session *s, const och_span *spans, size_t n_spans, och_err *err) {
+static och_status make_step(och_session *s, const och_span *spans, size_t n_spans, const och_choice *choices, int32_t *out_tokens,
+                            och_err *err) {
     step st = {0};
     double traced = och_trace_begin();
     if (!n_spans) return och_err_set(err, OCH_INVALID, "step: expected at least one span, found none");
@@ -268,10 +336,11 @@ och_status och_session_step(och_session *s, const och_span *spans, size_t n_span
     OCH_TRY(check_spans(s, spans, n_spans, &st, err));
     och_step_stats before = s->stats;
     double begin = och_now_seconds(), waited = 0.0;
-    och_status status = run(s, spans, n_spans, &st, &waited, err);
+    och_status status = run(s, spans, n_spans, choices, out_tokens, &st, &waited, err);
     count(s, &before, och_now_seconds() - begin, waited);
     och_trace_end(traced, "step", "step of %lld tokens", (long long)st.n_tokens);
     if (status == OCH_OK) return OCH_OK;
+    s->n_out_rows = 0;
     /* Blocks that were reserved go back, so that other sequences can have them. Cutting to the present length drops no
      * position, and so is never refused. */
     for (size_t i = 0; i < n_spans; i++) {
@@ -279,4 +348,38 @@ och_status och_session_step(och_session *s, const och_span *spans, size_t n_span
         if (och_kv_seq_truncate(seq, och_kv_seq_length(seq), NULL) != OCH_OK) return OCH_INTERNAL;
     }
     return status;
+}
+
+och_status och_session_step(och_session *s, const och_span *spans, size_t n_spans, och_err *err) {
+    return make_step(s, spans, n_spans, NULL, NULL, err);
+}
+
+och_status och_session_step_sample(och_session *s, const och_span *spans, size_t n_spans, const och_choice *choices, int32_t *out_tokens,
+                                   och_err *err) {
+    for (size_t i = 0; i < n_spans; i++) {
+        out_tokens[i] = -1;
+        if (spans[i].logits != 0 && spans[i].logits != 1)
+            return och_err_set(err, OCH_INVALID, "step, span %zu: logits: expected none or last where a token is chosen, found %d", i,
+                               spans[i].logits);
+        och_status st = spans[i].logits ? och_sampler_validate(&choices[i].params, err) : OCH_OK;
+        if (st != OCH_OK) {
+            och_err_prefix(err, "step, span %zu", i);
+            return st;
+        }
+    }
+    och_status st = make_step(s, spans, n_spans, choices, out_tokens, err);
+    for (size_t i = 0; st != OCH_OK && i < n_spans; i++) out_tokens[i] = -1;
+    return st;
+}
+
+och_status och_session_sample_row(och_session *s, size_t row, const och_choice *choice, uint64_t position, int32_t *out_token,
+                                  och_err *err) {
+    size_t rows;
+    uint32_t id = 0, vocab = (uint32_t)s->model->config.n_vocab;
+    const float *logits = och_session_logits(s, &rows);
+    if (row >= rows) return och_err_set(err, OCH_RANGE, "sample: expected a row below %zu, found %zu", rows, row);
+    OCH_TRY(och_sample(&choice->params, logits + row * vocab, vocab, choice->history, choice->n_history, position, s->sampler_scratch,
+                       s->sampler_scratch_bytes, &id, err));
+    *out_token = (int32_t)id;
+    return OCH_OK;
 }
