@@ -309,10 +309,11 @@ static och_status run(och_session *s, const och_span *spans, size_t n_spans, con
     if (sample ? s->ids_pinned.host : s->logits_host) s->stats.bytes_out += w.out_bytes;
     OCH_TRY(och_step_check_finite(s, &w.ctx, w.layout, &w.extent, st->n_outputs, sample, err));
     if (!sample) s->n_out_rows = st->n_outputs;
-    if (choices) OCH_TRY(choose(s, sample, spans, n_spans, choices, out_tokens, err));
-    for (size_t i = 0; i < n_spans; i++) OCH_TRY(och_kv_seq_commit(s->sequences[spans[i].sequence], (uint32_t)spans[i].n_tokens, err));
-    if (choices) s->n_out_rows = 0;
-    return OCH_OK;
+    och_status status = choices ? choose(s, sample, spans, n_spans, choices, out_tokens, err) : OCH_OK;
+    for (size_t i = 0; status == OCH_OK && i < n_spans; i++)
+        status = och_kv_seq_commit(s->sequences[spans[i].sequence], (uint32_t)spans[i].n_tokens, err);
+    if (choices || status != OCH_OK) s->n_out_rows = 0;
+    return status;
 }
 
 static void count(och_session *s, const och_step_stats *before, double seconds, double waited) {
@@ -340,7 +341,6 @@ static och_status make_step(och_session *s, const och_span *spans, size_t n_span
     count(s, &before, och_now_seconds() - begin, waited);
     och_trace_end(traced, "step", "step of %lld tokens", (long long)st.n_tokens);
     if (status == OCH_OK) return OCH_OK;
-    s->n_out_rows = 0;
     /* Blocks that were reserved go back, so that other sequences can have them. Cutting to the present length drops no
      * position, and so is never refused. */
     for (size_t i = 0; i < n_spans; i++) {
