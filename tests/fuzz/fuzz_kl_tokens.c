@@ -165,6 +165,7 @@ static const char *const given[] = {
     ",",
     "..",
     " pad auto",
+    " swizzle",
     "acc_tile<f32, 32, 32>",
     ".mma(A, B)",
     ".map((i, j, v) => v)",

@@ -135,6 +135,44 @@ ON_ALL(pipelines) {
     multiply("S=bf16,DEPTH=2,BK=64,WAVES=2", "bf16", 20, 40, 40);
 }
 
+/* Twice: with b, and with the same numbers as a format of bf16, which LDS holds as `w_in_lds`. `first`: the row of a that goes with
+ * row 0 of the results. */
+static void swizzled(const char *bindings, const char *t, int n, int m, int k, int first) {
+    static uint32_t a[80 * 160], b[80 * 160], w[80 * 160];
+    static float y[80 * 80], z[80 * 80];
+    for (int i = 0; i < n * k; i++) put_as(t, a, i, (float)(int)(noise((uint32_t)i) % 17) / 8 - 1);
+    for (int i = 0; i < m * k; i++) {
+        float v = (float)(int)(noise((uint32_t)i + 9999) % 17) / 8 - 1;
+        put_as(t, b, i, v);
+        put_as("bf16", w, i, v);
+    }
+    memset(y, 0xff, sizeof y), memset(z, 0xff, sizeof z);
+    run("tiles.ok", "swizzled", bindings,
+        (actual[]){{.name = "a", .host = a, .dims = {n, k}},
+                   {.name = "b", .host = b, .dims = {m, k}},
+                   {.name = "w", .host = w, .dims = {m, k}, .row_bytes = (size_t)k * 2},
+                   {.name = "y", .host = y, .dims = {n, m}},
+                   {.name = "z", .host = z, .dims = {n, m}},
+                   {.name = "first", .integer = first},
+                   {0}});
+    for (int r = 0; r < n; r++)
+        for (int c = 0; c < m; c++) {
+            double s = 0;
+            for (int i = 0; i < k && r + first >= 0 && r + first < n; i++) s += (double)get_as(t, a, (r + first) * k + i) * get_as(t, b, c * k + i);
+            CLOSE(bindings, r * m + c, y[r * m + c], s, 1e-5);
+            CLOSE(bindings, r * m + c, z[r * m + c], s, 1e-5);
+        }
+}
+
+ON_ALL(swizzles) {
+    swizzled("S=f16,DEPTH=1", "f16", 45, 50, 96, 0);
+    swizzled("S=f16,DEPTH=2,WAVES=1", "f16", 32, 33, 72, 0);
+    swizzled("S=f16,DEPTH=3,WAVES=2,BK=64", "f16", 33, 31, 104, -3);
+    swizzled("S=f16,W=bf16,DEPTH=4,BK=16,BM=64,BN=64,WAVES=8", "f16", 70, 65, 136, 0);
+    swizzled("S=bf16,W=bf16,DEPTH=2,BK=128,WAVES=2", "bf16", 20, 40, 160, 2);
+    swizzled("S=bf16,W=bf16,DEPTH=3,BM=64,WAVES=2", "bf16", 9, 80, 8, 0);
+}
+
 ON_ALL(weights) {
     enum { N = 20, M = 29 };
     static float a[N * K], y[N * M], s[2 * N];
@@ -183,7 +221,7 @@ ON_ALL(edges) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(buffers), cmocka_unit_test(lds_arrays), cmocka_unit_test(formats),
-                                       cmocka_unit_test(pipelines), cmocka_unit_test(weights), cmocka_unit_test(edges)};
+                                       cmocka_unit_test(pipelines), cmocka_unit_test(swizzles), cmocka_unit_test(weights), cmocka_unit_test(edges)};
     const char *filter = getenv("KL_TEST");
     if (filter) cmocka_set_test_filter(filter);
     return cmocka_run_group_tests(tests, NULL, NULL);

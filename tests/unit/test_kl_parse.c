@@ -123,7 +123,8 @@ static void statements(void **s) {
     (void)s;
     body("let a=1;var b=2;var c:f32[4][B];var d:acc_tile<f32,BM,BN*2> =0;", "  let a = 1;\n  var b = 2;\n  var c: f32[4][B];\n"
          "  var d: acc_tile<f32, BM, BN * 2> = 0;\n");
-    body("lds A:f16[2][BM][BK]pad auto;lds B:f32[4];", "  lds A: f16[2][BM][BK] pad auto;\n  lds B: f32[4];\n");
+    body("lds A:f16[2][BM][BK]pad auto;lds B:f32[4];lds C:f16[64][64]swizzle;",
+         "  lds A: f16[2][BM][BK] pad auto;\n  lds B: f32[4];\n  lds C: f16[64][64] swizzle;\n");
     body("a=1;a+=1;a[1]-=1;a*=1;a/=1;a%=1;a&=1;a|=1;a^=1;a<<=1;a>>=1;", "  a = 1;\n  a += 1;\n  a[1] -= 1;\n  a *= 1;\n  a /= 1;\n"
          "  a %= 1;\n  a &= 1;\n  a |= 1;\n  a ^= 1;\n  a <<= 1;\n  a >>= 1;\n");
     body("if a{b();}else if c{}else{d();}static if e{}else static if f{}", "  if a {\n    b();\n  } else if c {\n  } else {\n    d();\n  }\n"
