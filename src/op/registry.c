@@ -83,7 +83,7 @@ och_status och_op_providers_check(const och_op_provider *const *providers, int n
 }
 
 /* Why the providers of an op declined, in the order in which they were asked. */
-enum { MAX_REASONS = 6 };
+enum { MAX_REASONS = 8 };
 typedef struct reasons {
     int n; /* may be more than are kept */
     const char *names[MAX_REASONS];

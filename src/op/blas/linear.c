@@ -1,0 +1,355 @@
+/* LINEAR with a vendor's products for many rows; what it does not take goes to the kernels (op/gpu/linear.c).
+ *
+ * Weights of float32 are the kernels' alone. Other plain numbers are multiplied as they lie; those of codes become f16 first, a slab
+ * of rows at a time, so that scratch stays small and what was decoded is still in the device's cache when it is multiplied. Beside
+ * bf16 weights activations are bf16; else they are f16 with a scale a row, as for the kernels, and the sums are scaled afterwards. */
+#include "op/blas/blas.h"
+
+#include "base/log.h"
+#include "base/size.h"
+#include "dev/trace.h"
+#include "op/gpu/gpu.h"
+#include "quant/capability.h"
+#include "quant/format.h"
+#include "quant/planes.h"
+
+#include <string.h>
+
+#define MIN_ROWS 9 /* fewer are matrix-vector products */
+#define SLAB_BYTES (UINT64_C(64) << 20) /* of decoded weights; of sums before they are scaled */
+#define SLAB_ROWS 128 /* slabs are multiples of it, and at least that */
+
+/* With few rows a product is bound by its weights, which our kernels read as they are stored, once. */
+#define ROWS_PLAIN 64
+#define ROWS_CODES 256
+
+static bool is_bf16(const och_tensor *w) { return w->dtype == OCH_DTYPE_BF16; }
+static bool is_coded(och_dtype t) { return t != OCH_DTYPE_BF16 && t != OCH_DTYPE_F16; }
+static bool any_f32(const och_op_call *c) {
+    for (int i = 0; i < c->attr.linear.n_weights; i++)
+        if (c->in[OCH_LINEAR_W0 + i].dtype == OCH_DTYPE_F32) return true;
+    return false;
+}
+static bool has_gate(const och_op_call *c) { return c->attr.linear.glu != OCH_ACT_NONE; }
+static int act_waves(int64_t k) { return k <= 1024 ? 1 : 4; }
+
+int64_t och_blas_rows(och_dtype weight) { return is_coded(weight) ? ROWS_CODES : ROWS_PLAIN; }
+
+/* ---- kernels ---- */
+
+static och_status act_kernel(const och_device *d, const och_op_call *c, bool bf16, const och_gpu_kernel **out_k, och_err *err) {
+    const char *add_one = c->attr.linear.norm.add_one ? "true" : "false";
+    int waves = act_waves(c->in[OCH_LINEAR_X].cols);
+    if (bf16) return och_gpu_kernel_get(d, "act_bf16", out_k, err, "ADD1=%s,WAVES=%d", add_one, waves);
+    return och_gpu_kernel_get(d, "act_f16", out_k, err, "ADD1=%s,WAVES=%d", add_one, waves);
+}
+static och_status dequant_kernel(const och_device *d, och_dtype t, const och_gpu_kernel **out_k, och_err *err) {
+    return och_gpu_kernel_get(d, "dequant", out_k, err, "F=%s", och_format_get(t)->name);
+}
+static och_status finish_kernel(const och_device *d, const och_gpu_kernel **out_k, och_err *err) {
+    return och_gpu_kernel_get(d, "blas_finish", out_k, err, "WAVES=4");
+}
+static och_status gate_kernel(const och_device *d, const och_op_call *c, const och_gpu_kernel **out_k, och_err *err) {
+    return och_gpu_kernel_get(d, "blas_gate", out_k, err, "ACT=%d", (int)c->attr.linear.glu);
+}
+
+och_status och_blas_linear_supports(const och_device *d, const och_op_call *c, och_err *err) {
+    och_blas_mode mode;
+    och_blas *b;
+    OCH_TRY(och_blas_mode_get(&mode, err));
+    if (mode == OCH_BLAS_NEVER) return och_err_set(err, OCH_UNSUPPORTED, "OCHRE_BLAS=0");
+    for (int i = 0; i < c->attr.linear.n_weights; i++) {
+        const och_tensor *w = &c->in[OCH_LINEAR_W0 + i];
+        if (w->layout != OCH_LAYOUT_PLANES)
+            return och_err_set(err, OCH_UNSUPPORTED, "reads weights in planes only, weight %d is in another layout", i);
+        OCH_TRY(och_capability_check("blas", d->info.arch, w->dtype, "linear", err));
+    }
+    och_status st = och_blas_of(d, &b, err);
+    if (st == OCH_UNSUPPORTED && mode == OCH_BLAS_ALWAYS) {
+        och_err why = err ? *err : (och_err){0};
+        return och_err_set(err, OCH_UNAVAILABLE, "OCHRE_BLAS=1 asks for a library of products on %s: %s", d->info.label, why.message);
+    }
+    OCH_TRY(st);
+    OCH_TRY(och_gpu_linear_supports(d, c, err));
+    if (any_f32(c)) return OCH_OK; /* all of it is the kernels' */
+    for (int i = 0; i < c->attr.linear.n_weights; i++) {
+        const och_tensor *w = &c->in[OCH_LINEAR_W0 + i];
+        OCH_TRY(act_kernel(d, c, is_bf16(w), NULL, err));
+        if (is_coded(w->dtype)) OCH_TRY(dequant_kernel(d, w->dtype, NULL, err));
+    }
+    if (has_gate(c)) return gate_kernel(d, c, NULL, err);
+    return finish_kernel(d, NULL, err);
+}
+
+/* ---- sizes ---- */
+
+static uint64_t act_bytes(int64_t k) { return (uint64_t)(k + 31) / 32 * 64; } /* of a row, in both types */
+static uint64_t sum_bytes(int64_t cols) { return (uint64_t)(cols + 3) / 4 * 16; }
+static int sides(const och_op_call *c) { return has_gate(c) ? 2 : 1; }
+
+/* bf16 sums need no scale: they go where they belong at once, unless an activation comes between. */
+static bool is_direct(const och_op_call *c, const och_tensor *w) { return is_bf16(w) && !has_gate(c); }
+
+/* Rows of w that are decoded, multiplied and scaled at a time. */
+static int64_t slab_rows(const och_op_call *c, const och_tensor *w, int64_t n) {
+    if (is_direct(c, w)) return w->rows;
+    uint64_t rows = SLAB_BYTES / ((uint64_t)n * 4 * (uint64_t)sides(c));
+    for (int i = 0; i < c->attr.linear.n_weights; i++) { /* both sides of a gate have one size */
+        const och_tensor *x = &c->in[OCH_LINEAR_W0 + i];
+        if (is_coded(x->dtype)) rows = OCH_MIN(rows, SLAB_BYTES / ((uint64_t)och_gpu_unit_cols(x) * 2));
+    }
+    int64_t whole = (int64_t)(rows / SLAB_ROWS) * SLAB_ROWS;
+    return OCH_MIN(OCH_MAX(whole, SLAB_ROWS), w->rows);
+}
+
+/* The most that any number of rows up to n takes. False: it overflows. */
+static bool scratch_of(const och_op_call *c, uint64_t n, uint64_t *out) {
+    uint64_t act = act_bytes(c->in[OCH_LINEAR_X].cols), decoded = 0, sums = 0, x;
+    for (int i = 0; i < c->attr.linear.n_weights; i++) {
+        const och_tensor *w = &c->in[OCH_LINEAR_W0 + i];
+        if (is_coded(w->dtype)) {
+            uint64_t row = (uint64_t)och_gpu_unit_cols(w) * 2;
+            if (!och_u64_mul((uint64_t)w->rows, row, &x)) return false;
+            decoded = OCH_MAX(decoded, OCH_MIN(x, OCH_MAX(SLAB_BYTES, SLAB_ROWS * row)));
+        }
+        if (!is_direct(c, w)) {
+            if (!och_u64_mul(sum_bytes(w->rows), n, &x)) return false;
+            sums = OCH_MAX(sums, OCH_MIN(x, OCH_MAX(SLAB_BYTES / (uint64_t)sides(c), SLAB_ROWS * 4 * n)));
+        }
+    }
+    /* Activations in both types, scales; eight pieces that begin at multiples of 256 bytes. */
+    *out = OCH_BLAS_WORKSPACE_BYTES + 8 * 256 + decoded + (uint64_t)sides(c) * sums;
+    return och_u64_mul(2 * act + 4, n, &x) && och_u64_add(*out, x, out);
+}
+
+uint64_t och_blas_linear_scratch(const och_device *d, const och_op_call *c) {
+    uint64_t own = och_gpu_linear_scratch(d, c), n = (uint64_t)c->in[OCH_LINEAR_X].rows, mine = 0;
+    if (n < MIN_ROWS || any_f32(c)) return own;
+    if (!scratch_of(c, n, &mine)) return UINT64_MAX; /* which no device has */
+    return OCH_MAX(own, mine);
+}
+
+/* ---- the call ---- */
+
+typedef struct acts {
+    och_dev_addr addr, scale; /* value 0: not made; bf16 has no scale */
+} acts;
+
+typedef struct job {
+    const och_op_ctx *ctx;
+    const och_op_call *c;
+    och_blas *blas;
+    och_gpu_scratch scratch;
+    och_dev_addr workspace, decoded, sums[2];
+    acts acts[2]; /* f16, bf16 */
+    och_tensor x;
+} job;
+
+static och_status make_acts(job *j, bool bf16, och_err *err) {
+    const och_device *d = j->ctx->queue->device;
+    const och_gpu_kernel *kernel;
+    acts *a = &j->acts[bf16];
+    int64_t k = j->x.cols, kp = (k + 31) / 32 * 32;
+    if (a->addr.value) return OCH_OK;
+    OCH_TRY(act_kernel(d, j->c, bf16, &kernel, err));
+    OCH_TRY(och_gpu_take(&j->scratch, (uint64_t)j->x.rows * act_bytes(k), &a->addr, err));
+    if (!bf16) OCH_TRY(och_gpu_take(&j->scratch, (uint64_t)j->x.rows * 4, &a->scale, err));
+    och_kl_actual args[5] = {och_gpu_tensor("x", &j->x), och_gpu_vector("norm", &j->c->in[OCH_LINEAR_NORM]),
+                             och_gpu_matrix("y", a->addr, j->x.rows, kp, act_bytes(k)),
+                             och_gpu_real("eps", (double)j->c->attr.linear.norm.eps)};
+    if (!bf16) args[4] = och_gpu_matrix("scale", a->scale, j->x.rows, 1, 4);
+    return och_gpu_launch(j->ctx, kernel, args, bf16 ? 4 : 5, err);
+}
+
+static uint64_t row_bytes(const och_tensor *w) {
+    uint64_t n = 0;
+    (void)och_planes_row_bytes(w->dtype, (uint64_t)w->cols, &n); /* the layout was made so */
+    return n;
+}
+
+/* Columns [at, at + cols) of a matrix of floats, and of a vector. */
+static och_tensor cols_of(const och_tensor *t, int64_t at, int64_t cols) {
+    och_tensor r = *t;
+    if (!och_tensor_present(t)) return r;
+    r.addr = och_dev_addr_add(t->addr, (uint64_t)at * 4);
+    r.cols = cols;
+    return r;
+}
+
+/* Where the sums of a slab go first. */
+static och_tensor sums_of(const job *j, int side, int64_t cols) {
+    return (och_tensor){.dtype = OCH_DTYPE_F32, .rows = j->x.rows, .cols = cols, .row_bytes = sum_bytes(cols), .addr = j->sums[side]};
+}
+
+/* Rows [at, at + rows) of weight i; c: added, where it is present. */
+static och_blas_product product_of(const job *j, int i, int64_t at, int64_t rows, const och_tensor *c, const och_tensor *y) {
+    const och_tensor *w = &j->c->in[OCH_LINEAR_W0 + i];
+    bool bf16 = is_bf16(w), coded = is_coded(w->dtype);
+    int64_t k = och_gpu_unit_cols(w);
+    return (och_blas_product){.bf16 = bf16,
+                              .adds = och_tensor_present(c),
+                              .n = j->x.rows,
+                              .m = rows,
+                              .k = k,
+                              .ld_x = (int64_t)act_bytes(j->x.cols) / 2,
+                              .ld_w = coded ? k : (int64_t)row_bytes(w) / 2,
+                              .ld_c = (int64_t)c->row_bytes / 4,
+                              .ld_y = (int64_t)y->row_bytes / 4,
+                              .x = j->acts[bf16].addr,
+                              .w = coded ? j->decoded : och_dev_addr_add(w->addr, (uint64_t)at * row_bytes(w)),
+                              .c = c->addr,
+                              .y = y->addr};
+}
+
+static och_status decode(job *j, const och_tensor *w, int64_t at, int64_t rows, och_err *err) {
+    const och_gpu_kernel *kernel;
+    OCH_TRY(dequant_kernel(j->ctx->queue->device, w->dtype, &kernel, err));
+    och_tensor part = *w;
+    part.rows = rows;
+    part.addr = och_dev_addr_add(w->addr, (uint64_t)at * row_bytes(w));
+    int64_t k = och_gpu_unit_cols(w);
+    och_kl_actual args[] = {och_gpu_weight("w", &part), och_gpu_matrix("y", j->decoded, rows, k, (uint64_t)k * 2)};
+    return och_gpu_launch(j->ctx, kernel, args, OCH_COUNT(args), err);
+}
+
+/* Either asks whether every product of a slab is one that the library takes (`ask`), or computes it. */
+static och_status slab(job *j, int i, int64_t at, int64_t rows, const och_tensor *c, const och_tensor *y, bool ask, och_err *err) {
+    const och_tensor *w = &j->c->in[OCH_LINEAR_W0 + i];
+    och_blas_product p = product_of(j, i, at, rows, c, y);
+    if (ask) return och_blas_ready(j->ctx->queue, j->blas, &p, err);
+    if (is_coded(w->dtype)) OCH_TRY(decode(j, w, at, rows, err));
+    och_trace_launched(och_blas_label(j->blas));
+    if (j->ctx->n_launches) ++*j->ctx->n_launches;
+    return och_blas_multiply(j->ctx->queue, j->blas, &p, j->workspace, err);
+}
+
+static och_kl_actual scale_arg(const job *j, const char *name, int i) {
+    if (is_bf16(&j->c->in[OCH_LINEAR_W0 + i])) return (och_kl_actual){.name = name};
+    return och_gpu_matrix(name, j->acts[0].scale, j->x.rows, 1, 4);
+}
+
+static och_status gated(job *j, bool ask, och_err *err) {
+    const och_tensor *w = &j->c->in[OCH_LINEAR_W0], none = {.dtype = OCH_DTYPE_NONE};
+    const och_gpu_kernel *kernel;
+    int64_t step = slab_rows(j->c, w, j->x.rows);
+    for (int64_t at = 0; at < w->rows; at += step) {
+        int64_t rows = OCH_MIN(step, w->rows - at);
+        och_tensor sums[2] = {sums_of(j, 0, rows), sums_of(j, 1, rows)};
+        for (int i = 0; i < 2; i++) OCH_TRY(slab(j, i, at, rows, &none, &sums[i], ask, err));
+        if (ask) continue;
+        och_tensor y = cols_of(&j->c->out[0], at, rows), b0 = cols_of(&j->c->in[OCH_LINEAR_B0], at, rows),
+                   b1 = cols_of(&j->c->in[OCH_LINEAR_B0 + 1], at, rows);
+        OCH_TRY(gate_kernel(j->ctx->queue->device, j->c, &kernel, err));
+        och_kl_actual args[] = {och_gpu_tensor("gate", &sums[0]), och_gpu_tensor("up", &sums[1]), scale_arg(j, "scale0", 0),
+                                scale_arg(j, "scale1", 1), och_gpu_vector("bias0", &b0), och_gpu_vector("bias1", &b1),
+                                och_gpu_tensor("y", &y)};
+        OCH_TRY(och_gpu_launch(j->ctx, kernel, args, OCH_COUNT(args), err));
+    }
+    return OCH_OK;
+}
+
+static och_status finish(job *j, int i, const och_tensor *x, const och_tensor *bias, const och_tensor *residual, const och_tensor *y,
+                         och_err *err) {
+    const och_gpu_kernel *kernel;
+    OCH_TRY(finish_kernel(j->ctx->queue->device, &kernel, err));
+    och_kl_actual args[] = {och_gpu_tensor("x", x), scale_arg(j, "scale", i), och_gpu_vector("bias", bias),
+                            och_gpu_tensor("residual", residual), och_gpu_tensor("y", y)};
+    return och_gpu_launch(j->ctx, kernel, args, OCH_COUNT(args), err);
+}
+
+static och_status plain(job *j, int i, bool ask, och_err *err) {
+    const och_tensor *w = &j->c->in[OCH_LINEAR_W0 + i], none = {.dtype = OCH_DTYPE_NONE}, *bias = &j->c->in[OCH_LINEAR_B0 + i];
+    const och_tensor *residual = i ? &none : &j->c->in[OCH_LINEAR_RESIDUAL];
+    int64_t step = slab_rows(j->c, w, j->x.rows);
+    bool direct = is_direct(j->c, w);
+    for (int64_t at = 0; at < w->rows; at += step) {
+        int64_t rows = OCH_MIN(step, w->rows - at);
+        och_tensor y = cols_of(&j->c->out[i], at, rows), r = cols_of(residual, at, rows), b = cols_of(bias, at, rows),
+                   sums = direct ? y : sums_of(j, 0, rows);
+        OCH_TRY(slab(j, i, at, rows, direct ? &r : &none, &sums, ask, err));
+        if (!ask && (!direct || och_tensor_present(bias))) OCH_TRY(finish(j, i, &sums, &b, direct ? &none : &r, &y, err));
+    }
+    return OCH_OK;
+}
+
+/* The pieces of scratch, whose addresses the products' shapes depend on. */
+static och_status cut(job *j, och_err *err) {
+    uint64_t decoded = 0, sums = 0;
+    for (int i = 0; i < j->c->attr.linear.n_weights; i++) {
+        const och_tensor *w = &j->c->in[OCH_LINEAR_W0 + i];
+        uint64_t rows = (uint64_t)slab_rows(j->c, w, j->x.rows);
+        if (is_coded(w->dtype)) decoded = OCH_MAX(decoded, rows * (uint64_t)och_gpu_unit_cols(w) * 2);
+        if (!is_direct(j->c, w)) sums = OCH_MAX(sums, sum_bytes((int64_t)rows) * (uint64_t)j->x.rows);
+    }
+    OCH_TRY(och_gpu_take(&j->scratch, OCH_BLAS_WORKSPACE_BYTES, &j->workspace, err));
+    if (decoded) OCH_TRY(och_gpu_take(&j->scratch, decoded, &j->decoded, err));
+    for (int i = 0; sums && i < sides(j->c); i++) OCH_TRY(och_gpu_take(&j->scratch, sums, &j->sums[i], err));
+    return OCH_OK;
+}
+
+static och_status all_products(job *j, bool ask, och_err *err) {
+    if (has_gate(j->c)) return gated(j, ask, err);
+    for (int i = 0; i < j->c->attr.linear.n_weights; i++) OCH_TRY(plain(j, i, ask, err));
+    return OCH_OK;
+}
+
+och_status och_blas_linear(const och_op_ctx *ctx, const och_op_call *c, och_err *err) {
+    job j = {.ctx = ctx, .c = c, .scratch = {ctx->scratch_addr, 0, ctx->scratch_bytes}, .x = c->in[OCH_LINEAR_X]};
+    if (j.x.rows < MIN_ROWS)
+        return och_err_set(err, OCH_UNSUPPORTED, "products of at least %d rows, found %lld", MIN_ROWS, (long long)j.x.rows);
+    if (any_f32(c)) return och_err_set(err, OCH_UNSUPPORTED, "weights of float32 would be rounded");
+    OCH_TRY(och_blas_of(ctx->queue->device, &j.blas, err));
+    OCH_TRY(cut(&j, err));
+    /* Activations lie behind what is cut, at addresses as aligned: 256 bytes stand for both. */
+    och_gpu_scratch kept = j.scratch;
+    for (int i = 0; i < 2; i++) j.acts[i].addr = ctx->scratch_addr;
+    OCH_TRY(all_products(&j, true, err));
+    j.scratch = kept;
+    memset(j.acts, 0, sizeof j.acts);
+    for (int i = 0; i < c->attr.linear.n_weights; i++) OCH_TRY(make_acts(&j, is_bf16(&c->in[OCH_LINEAR_W0 + i]), err));
+    return all_products(&j, false, err);
+}
+
+/* By what was measured of all of the call's weights, else by the number of rows. */
+static bool is_faster(const och_op_ctx *ctx, const och_op_call *c, och_blas *b) {
+    const och_blas_times *times = och_blas_times_of(ctx->queue->device, b);
+    double kernels = 0.0, library = 0.0;
+    int64_t rows = c->in[OCH_LINEAR_X].rows, least = 0;
+    bool all = true;
+    for (int i = 0; i < c->attr.linear.n_weights; i++) {
+        const och_tensor *w = &c->in[OCH_LINEAR_W0 + i];
+        const och_blas_time *t = och_blas_times_near(times, w->dtype, w->rows, w->cols, rows);
+        least = OCH_MAX(least, och_blas_rows(w->dtype));
+        all = all && t;
+        if (!t) continue;
+        kernels += t->kernel_us;
+        library += t->library_us;
+    }
+    return all ? library < kernels : rows >= least;
+}
+
+och_status och_blas_linear_run(const och_op_ctx *ctx, const och_op_call *c, och_err *err) {
+    och_blas *b;
+    och_blas_mode mode;
+    och_err why = {0};
+    OCH_TRY(och_blas_mode_get(&mode, err));
+    bool wanted = mode != OCH_BLAS_NEVER && !ctx->batch_invariant && c->in[OCH_LINEAR_X].rows >= MIN_ROWS && !any_f32(c) &&
+                  och_blas_of(ctx->queue->device, &b, &why) == OCH_OK && (mode == OCH_BLAS_ALWAYS || is_faster(ctx, c, b));
+    if (wanted) {
+        och_status st = och_blas_linear(ctx, c, &why);
+        if (st == OCH_OK) return st;
+        if (st != OCH_UNSUPPORTED) return och_err_set_native(err, st, why.native_code, "%s", why.message);
+        och_log(OCH_LOG_DEBUG, "a product of %lld rows is our kernels': %s", (long long)c->in[OCH_LINEAR_X].rows, why.message);
+    }
+    return och_gpu_linear_run(ctx, c, err);
+}
+
+/* ---- the table ---- */
+
+#define ROW(backend_name)                                                                                                      \
+    {.name = "blas", .backend = backend_name, .priority = 110, .has_kernels = true, .op = OCH_OP_LINEAR,                       \
+     .supports = och_blas_linear_supports, .run = och_blas_linear_run, .scratch_bytes = och_blas_linear_scratch,               \
+     .weight_layout = och_gpu_weight_layout, .weight_pack = och_planes_pack}
+
+const och_op_provider och_op_blas_providers[] = {ROW("hip"), ROW("sim"), ROW("cuda")};
+const int och_op_blas_provider_count = (int)(sizeof och_op_blas_providers / sizeof och_op_blas_providers[0]);
