@@ -19,7 +19,8 @@
 static const och_usage usage = {
     "bench", "MODEL [options]\n       ochre bench --synthetic SHAPE --format F [options]\n       ochre bench op NAME [options]",
     "Measures prefill (tokens of a prompt a second) and decode (generated tokens a second), after one run of each\n"
-    "that does not count. Tokens are pseudo-random and nothing is sampled. Prints median, least and greatest of the\n"
+    "that does not count. Tokens are pseudo-random; a device that samples ends its decode steps with the likeliest token\n"
+    "(--logits: with logits, as others do), and nothing is sampled elsewhere. Prints median, least and greatest of the\n"
     "runs, and the peak of resident memory. No speed is printed if an op fell back to the reference tier.\n"
     "-p, --batch and --depth take lists (1,8,64): a prefill for each length, a decode for each batch at each depth, all\n"
     "on one loaded model. Decode is held against its floor: the bytes that a step has to read (every matrix once, as the\n"
@@ -277,6 +278,7 @@ int och_cmd_bench(int argc, char **argv) {
         {"interactive", 0, OCH_OPT_FLAG, &turns, 0, 0, NULL, "answer lines on standard input", NULL},
         {"kv-type", 0, OCH_OPT_STR, &kv, 0, 0, "TYPE", "type of the state: auto, f32, f16, bf16, fp8", NULL},
         {"graphs", 0, OCH_OPT_STR, &graphs, 0, 0, "WHEN", "replay decode steps as graphs: auto, on, off, both (default: auto)", NULL},
+        {"logits", 0, OCH_OPT_FLAG, &r.b.options.host_sampling, 0, 0, NULL, "decode steps give the host logits, not tokens", NULL},
         {"batch-invariant", 0, OCH_OPT_FLAG, &r.b.options.batch_invariant, 0, 0, NULL, "one kernel variant for every batch size", NULL},
         {"device", 'd', OCH_OPT_STR, &open.device, 0, 0, "D", "see `ochre devices` (default: auto)", NULL},
         {"provider", 0, OCH_OPT_STR, &open.provider, 0, 0, "NAME", "use only these kernels: reference, cpu", NULL},

@@ -31,6 +31,7 @@ typedef struct och_bench_slot {
     ochre_session *session; /* owned; NULL: none yet */
     int32_t *sequences;     /* owned, [of.batch] */
     ochre_span *spans;      /* owned, [of.batch] */
+    int32_t *chosen;        /* owned, [of.batch]; what the device chose, which is not fed */
     int32_t n_sequences;    /* that are open */
     och_step_stats stats;   /* of its decode runs */
 } och_bench_slot;

@@ -59,6 +59,8 @@ static void json_row(const och_bench_report *r, const och_bench_row *row, och_st
                           ", \"launches_per_step\": %.2f, \"kernels_per_step\": %.2f, \"host_seconds_per_step\": %.9f",
                           s->steps, s->replays, s->captures, s->refusals, per(s->launches, s->steps),
                           per(s->launches + s->graph_launches, s->steps), host_seconds(s));
+        och_strbuf_printf(j, ", \"copied_in_per_step\": %.0f, \"copied_out_per_step\": %.0f, \"tokens_chosen\": %" PRIu64,
+                          per(s->bytes_in, s->steps), per(s->bytes_out, s->steps), s->device_samples);
     } else {
         och_strbuf_printf(j, ", \"flops\": %.0f", row->limit.flops);
         if (!r->simulated) och_strbuf_printf(j, ", \"flops_per_second\": %.6g", y.flops_per_second);
@@ -152,10 +154,11 @@ static void print_table(const och_bench_report *r, och_strbuf *b) {
         if (!s->launches && !s->replays) continue; /* a device that is given no kernels */
         och_strbuf_printf(b,
                           "%s, batch %d, depth %d: %" PRIu64 " replays over %" PRIu64
-                          " decode steps; a step: %.1f kernels, %.1f launches, host %.1f us\n",
+                          " decode steps; a step: %.1f kernels, %.1f launches, host %.1f us, %.0f bytes to the device, %.0f back%s\n",
                           strcmp(r->rows[i].key, "decode_graphs") ? r->rows[i].key : "+graphs", r->rows[i].of.batch,
                           r->rows[i].of.depth, s->replays, s->steps, per(s->launches + s->graph_launches, s->steps),
-                          per(s->launches, s->steps), host_seconds(s) * 1e6);
+                          per(s->launches, s->steps), host_seconds(s) * 1e6, per(s->bytes_in, s->steps),
+                          per(s->bytes_out, s->steps), s->device_samples ? ": tokens" : "");
     }
     if (r->read_rate > 0.0)
         och_strbuf_printf(b, "the device reads %.2f GB/s where it does nothing else\n", r->read_rate * 1e-9);

@@ -102,6 +102,10 @@ static void add_stats(och_step_stats *to, const och_step_stats *from, const och_
     to->refusals += until->refusals - from->refusals;
     to->launches += until->launches - from->launches;
     to->graph_launches += until->graph_launches - from->graph_launches;
+    to->device_samples += until->device_samples - from->device_samples;
+    to->host_samples += until->host_samples - from->host_samples;
+    to->bytes_in += until->bytes_in - from->bytes_in;
+    to->bytes_out += until->bytes_out - from->bytes_out;
     to->host_seconds += until->host_seconds - from->host_seconds;
     to->seconds += until->seconds - from->seconds;
 }
@@ -109,13 +113,15 @@ static void add_stats(och_step_stats *to, const och_step_stats *from, const och_
 ochre_status och_bench_run(och_bench *b, och_bench_slot *s, double *out_speed, ochre_error *e) {
     *out_speed = 0.0;
     ochre_status st = rewind_sequences(b, s, e);
+    bool chooses = och_api_session(s->session)->samples;
     och_step_stats before = och_step_stats_all();
     double t0 = och_now_seconds();
     if (st == OCHRE_OK && !s->of.decode) st = feed(b, s, s->sequences[0], s->of.tokens, e);
     for (int32_t i = 0; s->of.decode && st == OCHRE_OK && i < s->of.tokens; i++) {
         for (int32_t k = 0; k < s->of.batch; k++)
             s->spans[k] = (ochre_span){s->sequences[k], b->tokens + i, 1, OCHRE_LOGITS_LAST};
-        st = ochre_step(s->session, s->spans, (size_t)s->of.batch, e);
+        st = chooses ? ochre_step_sample(s->session, s->spans, (size_t)s->of.batch, NULL, s->chosen, e)
+                     : ochre_step(s->session, s->spans, (size_t)s->of.batch, e);
     }
     double seconds = och_now_seconds() - t0;
     och_step_stats after = och_step_stats_all();
@@ -138,7 +144,8 @@ ochre_status och_bench_prepare(och_bench *b, och_bench_slot *s, const och_bench_
     och_err err = {0};
     s->sequences = och_malloc_array((size_t)c->batch, sizeof *s->sequences);
     s->spans = och_malloc_array((size_t)c->batch, sizeof *s->spans);
-    if (!s->sequences || !s->spans) {
+    s->chosen = och_malloc_array((size_t)c->batch, sizeof *s->chosen);
+    if (!s->sequences || !s->spans || !s->chosen) {
         (void)och_err_nomem(&err, (uint64_t)c->batch * sizeof *s->spans, "sequences");
         return och_api_give(&err, err.status, e);
     }
@@ -159,6 +166,7 @@ void och_bench_slot_deinit(och_bench_slot *s) {
     ochre_session_destroy(s->session);
     och_free(s->sequences);
     och_free(s->spans);
+    och_free(s->chosen);
     *s = (och_bench_slot){.graphs = s->graphs};
 }
 

@@ -224,6 +224,8 @@ static void print_op_stats(void) {
             " replays over %" PRIu64 " decode steps\n", t.steps, t.decode_steps, t.captures, t.refusals, t.replays, t.decode_steps);
     fprintf(stderr, "a step: %.1f kernels, %.1f launches, host %.1f us of %.1f us\n", (double)(t.launches + t.graph_launches) / steps,
             (double)t.launches / steps, t.host_seconds / steps * 1e6, t.seconds / steps * 1e6);
+    fprintf(stderr, "tokens chosen in steps: %" PRIu64 " by devices, %" PRIu64 " by the host; copied a step: %.0f bytes there, %.0f back\n",
+            t.device_samples, t.host_samples, (double)t.bytes_in / steps, (double)t.bytes_out / steps);
 }
 
 /* A file opened while a standard stream is closed would take its number, and what is printed would end up in it. What
