@@ -51,6 +51,8 @@ och_status och_blas_linear_run(const och_op_ctx *ctx, const och_op_call *call, o
 uint64_t och_blas_linear_scratch(const och_device *device, const och_op_call *call);
 /* The call by the library, whatever is faster: UNSUPPORTED, before anything is launched, where it cannot. */
 och_status och_blas_linear(const och_op_ctx *ctx, const och_op_call *call, och_err *err) OCH_WARN_UNUSED;
+/* For tests: the most bytes of decoded weights and of sums that are made at a time; 0: the default. Not while products run. */
+void och_blas_set_slab_bytes(uint64_t n_bytes);
 /* Fewest rows at which the library is taken where nothing was measured. */
 int64_t och_blas_rows(och_dtype weight);
 

@@ -197,6 +197,11 @@ static int kind_of(const char *backend) {
     return !strcmp(backend, "cuda") ? CUBLASLT : !strcmp(backend, "hip") || !strcmp(backend, "sim") ? HIPBLASLT : -1;
 }
 
+const och_blas_kind *och_blas_kind_of(const char *backend) {
+    int k = kind_of(backend);
+    return k < 0 ? NULL : &kinds[k];
+}
+
 const och_attempts *och_blas_library_attempts(const char *backend) {
     int k = kind_of(backend);
     return k < 0 ? NULL : &all[k].attempts;

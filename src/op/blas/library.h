@@ -41,6 +41,8 @@ typedef struct och_blas_library {
     char path[512];
 } och_blas_library;
 
+/* What is known of the library for devices of a backend; NULL: there is none. */
+const och_blas_kind *och_blas_kind_of(const char *backend);
 /* The library for a device, opened at the first call. UNSUPPORTED: none serves it, with what was found. Borrowed. */
 och_status och_blas_library_for(const och_dev_info *info, const och_blas_library **out_lib, och_err *err) OCH_WARN_UNUSED;
 /* What that call tried for devices of this backend; borrowed; NULL for a backend that has no such library. */

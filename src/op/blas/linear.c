@@ -16,12 +16,16 @@
 #include <string.h>
 
 #define MIN_ROWS 9 /* fewer are matrix-vector products */
-#define SLAB_BYTES (UINT64_C(64) << 20) /* of decoded weights; of sums before they are scaled */
 #define SLAB_ROWS 128 /* slabs are multiples of it, and at least that */
 
 /* With few rows a product is bound by its weights, which our kernels read as they are stored, once. */
 #define ROWS_PLAIN 64
 #define ROWS_CODES 256
+
+/* Of decoded weights; of sums before they are scaled. */
+#define SLAB_BYTES (UINT64_C(64) << 20)
+static uint64_t slab_bytes = SLAB_BYTES;
+void och_blas_set_slab_bytes(uint64_t n_bytes) { slab_bytes = n_bytes ? n_bytes : SLAB_BYTES; }
 
 static bool is_bf16(const och_tensor *w) { return w->dtype == OCH_DTYPE_BF16; }
 static bool is_coded(och_dtype t) { return t != OCH_DTYPE_BF16 && t != OCH_DTYPE_F16; }
@@ -93,10 +97,10 @@ static bool is_direct(const och_op_call *c, const och_tensor *w) { return is_bf1
 /* Rows of w that are decoded, multiplied and scaled at a time. */
 static int64_t slab_rows(const och_op_call *c, const och_tensor *w, int64_t n) {
     if (is_direct(c, w)) return w->rows;
-    uint64_t rows = SLAB_BYTES / ((uint64_t)n * 4 * (uint64_t)sides(c));
+    uint64_t rows = slab_bytes / ((uint64_t)n * 4 * (uint64_t)sides(c));
     for (int i = 0; i < c->attr.linear.n_weights; i++) { /* both sides of a gate have one size */
         const och_tensor *x = &c->in[OCH_LINEAR_W0 + i];
-        if (is_coded(x->dtype)) rows = OCH_MIN(rows, SLAB_BYTES / ((uint64_t)och_gpu_unit_cols(x) * 2));
+        if (is_coded(x->dtype)) rows = OCH_MIN(rows, slab_bytes / ((uint64_t)och_gpu_unit_cols(x) * 2));
     }
     int64_t whole = (int64_t)(rows / SLAB_ROWS) * SLAB_ROWS;
     return OCH_MIN(OCH_MAX(whole, SLAB_ROWS), w->rows);
@@ -110,11 +114,11 @@ static bool scratch_of(const och_op_call *c, uint64_t n, uint64_t *out) {
         if (is_coded(w->dtype)) {
             uint64_t row = (uint64_t)och_gpu_unit_cols(w) * 2;
             if (!och_u64_mul((uint64_t)w->rows, row, &x)) return false;
-            decoded = OCH_MAX(decoded, OCH_MIN(x, OCH_MAX(SLAB_BYTES, SLAB_ROWS * row)));
+            decoded = OCH_MAX(decoded, OCH_MIN(x, OCH_MAX(slab_bytes, SLAB_ROWS * row)));
         }
         if (!is_direct(c, w)) {
             if (!och_u64_mul(sum_bytes(w->rows), n, &x)) return false;
-            sums = OCH_MAX(sums, OCH_MIN(x, OCH_MAX(SLAB_BYTES / (uint64_t)sides(c), SLAB_ROWS * 4 * n)));
+            sums = OCH_MAX(sums, OCH_MIN(x, OCH_MAX(slab_bytes / (uint64_t)sides(c), SLAB_ROWS * 4 * n)));
         }
     }
     /* Activations in both types, scales; eight pieces that begin at multiples of 256 bytes. */
