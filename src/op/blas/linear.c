@@ -68,12 +68,11 @@ och_status och_blas_linear_supports(const och_device *d, const och_op_call *c, o
             return och_err_set(err, OCH_UNSUPPORTED, "reads weights in planes only, weight %d is in another layout", i);
         OCH_TRY(och_capability_check("blas", d->info.arch, w->dtype, "linear", err));
     }
-    och_status st = och_blas_of(d, &b, err);
-    if (st == OCH_UNSUPPORTED && mode == OCH_BLAS_ALWAYS) {
-        och_err why = err ? *err : (och_err){0};
+    och_err why = {0};
+    och_status st = och_blas_of(d, &b, &why);
+    if (st == OCH_UNSUPPORTED && mode == OCH_BLAS_ALWAYS)
         return och_err_set(err, OCH_UNAVAILABLE, "OCHRE_BLAS=1 asks for a library of products on %s: %s", d->info.label, why.message);
-    }
-    OCH_TRY(st);
+    if (st != OCH_OK) return och_err_set_native(err, st, why.native_code, "%s", why.message);
     OCH_TRY(och_gpu_linear_supports(d, c, err));
     if (any_f32(c)) return OCH_OK; /* all of it is the kernels' */
     for (int i = 0; i < c->attr.linear.n_weights; i++) {

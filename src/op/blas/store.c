@@ -140,6 +140,10 @@ och_status och_blas_store_read(och_blas_records *out, och_err *err) {
     if (st == OCH_OK && (stat(path.data, &sb) == 0 || errno != ENOENT)) {
         st = och_json_load(path.data, MAX_FILE_BYTES, &j, err);
         if (st == OCH_OK) st = read_document(&j, out, err);
+        if (st == OCH_NOTFOUND) { /* a field; that there is no file was seen before */
+            st = OCH_CORRUPT;
+            if (err) err->status = st;
+        }
         och_json_deinit(&j);
     }
     if (st != OCH_OK) och_blas_records_deinit(out);
