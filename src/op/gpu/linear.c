@@ -1,4 +1,4 @@
-/* Products with weights (kernels/linear.ok).
+/* Products with weights (kernels/linear.ok, matmul.ok).
  *
  * Up to eight rows are matrix-vector products: activations become the format that the weight's pairs with (once a call), and
  * each wave takes rows of the weight. More rows are tiled products: on f16 activations with a scale a row, or, with weights of
@@ -80,9 +80,34 @@ static och_status qkv_kernel(const och_device *d, const och_op_call *c, const oc
                               och_format_get(w[2].dtype)->name);
 }
 
-static och_status mat_kernel(const och_device *d, const och_tensor *w, const och_gpu_kernel **out_k, och_err *err) {
+/* How a product of n rows with w is cut: the first way whose tiles are enough for every multiprocessor. */
+static const char *tiles(const och_device *d, const och_tensor *w, int64_t n) {
+#define OCH_TILES(arch, format, bm, bn, spec) {arch, format, bm, bn, spec},
+    static const struct {
+        const char *arch;
+        och_dtype format; /* NONE: any */
+        uint64_t bm, bn;  /* 0: any number of rows */
+        const char *spec;
+    } rows[] = {
+#include "op/gpu/tiles.def"
+    };
+#undef OCH_TILES
+    for (size_t i = 0; i < OCH_COUNT(rows); i++) {
+        if (strncmp(d->info.arch, rows[i].arch, strlen(rows[i].arch))) continue;
+        if (rows[i].format != OCH_DTYPE_NONE && rows[i].format != w->dtype) continue;
+        if (!rows[i].bm || och_u64_ceil_div((uint64_t)n, rows[i].bm) * och_u64_ceil_div((uint64_t)w->rows, rows[i].bn) >=
+                                (uint64_t)d->info.n_compute_units)
+            return rows[i].spec;
+    }
+    return "";
+}
+
+static och_status mat_kernel(const och_device *d, const och_tensor *w, int64_t n, const och_gpu_kernel **out_k, och_err *err) {
     if (!halves(w)) return och_gpu_kernel_get(d, "matmul_f32", out_k, err, "BM=64");
-    return och_gpu_kernel_get(d, "matmul", out_k, err, "F=%s", och_format_get(w->dtype)->name);
+    const char *cut = tiles(d, w, n), *f = och_format_get(w->dtype)->name;
+    och_status st = och_gpu_kernel_get(d, "matmul", out_k, err, "%sF=%s", cut, f);
+    /* A machine without a compiler has what its packs hold: of any way the plain one. */
+    return st == OCH_UNAVAILABLE && *cut ? och_gpu_kernel_get(d, "matmul", out_k, err, "F=%s", f) : st;
 }
 
 static och_status cast_kernel(const och_device *d, const och_gpu_kernel **out_k, och_err *err) {
@@ -108,7 +133,8 @@ och_status och_gpu_linear_supports(const och_device *d, const och_op_call *c, oc
                 for (int invariant = 0; invariant < 2; invariant++)
                     OCH_TRY(vec_kernel(d, w, buckets[b], fused ? a->glu : OCH_ACT_NONE, invariant, NULL, err));
         any_halves |= halves(w);
-        OCH_TRY(mat_kernel(d, w, NULL, err));
+        OCH_TRY(mat_kernel(d, w, MAX_B + 1, NULL, err));
+        if (c->in[OCH_LINEAR_X].rows > MAX_B + 1) OCH_TRY(mat_kernel(d, w, c->in[OCH_LINEAR_X].rows, NULL, err));
         if (quantised(w)) OCH_TRY(q8_kernel(d, c, 4, NULL, err));
         else if (och_tensor_present(&c->in[OCH_LINEAR_NORM]))
             OCH_TRY(och_gpu_norm_kernel(d, w->cols, a->norm.add_one, w->cols % 4 ? 1 : 4, NULL, err));
@@ -244,7 +270,7 @@ static och_status acts_for(job *j, const och_tensor *w, och_tensor *out, och_err
 static och_status tiled(job *j, int i, const och_tensor *residual, const och_tensor *y, och_err *err) {
     const och_tensor *w = &j->c->in[OCH_LINEAR_W0 + i];
     const och_gpu_kernel *kernel;
-    OCH_TRY(mat_kernel(j->ctx->queue->device, w, &kernel, err));
+    OCH_TRY(mat_kernel(j->ctx->queue->device, w, j->x.rows, &kernel, err));
     if (!halves(w)) {
         och_tensor x;
         OCH_TRY(acts_for(j, w, &x, err));
