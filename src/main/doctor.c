@@ -423,6 +423,13 @@ static void compilers(report *r) {
     packs(r);
 }
 
+static void blas(report *r) {
+    heading(r, "Vendor libraries of products");
+    if (r->json) och_strbuf_puts(&r->out, ", \"blas\": [");
+    och_main_blas((const och_device *const *)r->devices, r->n_devices, r->json, &r->out);
+    if (r->json) och_strbuf_puts(&r->out, "]");
+}
+
 int och_cmd_doctor(int argc, char **argv) {
     report r = {0};
     const och_opt opts[] = {{"json", 0, OCH_OPT_FLAG, &r.json, 0, 0, NULL, "one JSON object", NULL}};
@@ -444,6 +451,7 @@ int och_cmd_doctor(int argc, char **argv) {
     nodes(&r);
     devices(&r);
     compilers(&r);
+    blas(&r);
     if (r.json) och_strbuf_printf(&r.out, ", \"problems\": [%s]}\n", och_strbuf_str(&r.problems));
     else if (r.n_problems) och_strbuf_printf(&r.out, "\nProblems\n%s", och_strbuf_str(&r.problems));
     else och_strbuf_puts(&r.out, "\nNo problem was found.\n");

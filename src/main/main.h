@@ -29,6 +29,7 @@ int och_cmd_run(int argc, char **argv);
 int och_cmd_selftest(int argc, char **argv);
 int och_cmd_sim(int argc, char **argv);
 int och_cmd_targets(int argc, char **argv);
+int och_cmd_tune(int argc, char **argv);
 int och_cmd_tokenize(int argc, char **argv);
 int och_cmd_verify(int argc, char **argv);
 
@@ -87,6 +88,8 @@ struct och_device;
 void och_main_device_heading(och_strbuf *out);
 void och_main_device_row(const struct och_device *d, och_strbuf *out);
 void och_main_device_json(const struct och_device *d, och_strbuf *out);
+/* Lines of `ochre doctor`, or objects of its --json: each device's library of products. */
+void och_main_blas(const struct och_device *const *devices, int n, bool json, och_strbuf *out);
 
 /* ---- models ---- */
 

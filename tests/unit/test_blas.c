@@ -21,6 +21,7 @@
 #include "base/size.h"
 #include "file/write.h"
 #include "op/blas/blas.h"
+#include "op/blas/time.h"
 #include "op/registry.h"
 #include "quant/format.h"
 
@@ -559,6 +560,32 @@ TEST(times_decide) {
     drop_cache();
 }
 
+/* The way of ochre tune: both run, the weight from more than one place where the device has a cache, nothing is stored. */
+TEST(products_are_timed) {
+    och_blas_time t;
+    och_blas_records all;
+    och_blas *b;
+    own_cache();
+    setenv("OCHRE_HIPBLASLT", FAKE("plain"), 1);
+    open_board("sim:gfx1151");
+    OK(och_blas_of(device, &b, &err));
+    uint64_t bytes, count, bytes_before, count_before;
+    och_buf_live(&bytes_before, &count_before);
+    OK(och_blas_measure(queue, OCH_DTYPE_Q4_0, 64, 96, 16, &t, &err));
+    CHECK(t.dtype == OCH_DTYPE_Q4_0 && t.m == 64 && t.k == 96 && t.rows == 16 && t.kernel_us > 0 && t.library_us > 0);
+    CHECK(products() >= 9);
+    int before = products();
+    FAILS(OCH_UNSUPPORTED, och_blas_measure(queue, OCH_DTYPE_Q4_0, 64, 96, 8, &t, &err)); /* no library's */
+    FAILS(OCH_INVALID, och_blas_measure(queue, OCH_DTYPE_Q4_K, 64, 96, 16, &t, &err));    /* no whole blocks */
+    CHECK(products() == before);
+    och_buf_live(&bytes, &count);
+    CHECK(bytes == bytes_before && count == count_before);
+    OK(och_blas_store_read(&all, &err));
+    CHECK(!all.n);
+    close_board();
+    drop_cache();
+}
+
 int main(void) {
     setenv("OCHRE_SIM_LIBRARY", OCHRE_BUILD_DIR "/sim/libamdhip64.so", 0);
     setenv("OCHRE_CACHE_DIR", OCHRE_BUILD_DIR "/kernel-cache", 0);
@@ -570,6 +597,7 @@ int main(void) {
         cmocka_unit_test(all_is_given_back), cmocka_unit_test(many_shapes),     cmocka_unit_test(no_algorithm),
         cmocka_unit_test(rows_by_rule),      cmocka_unit_test(slabs),           cmocka_unit_test(scratch_is_counted),
         cmocka_unit_test(graphs_unified),    cmocka_unit_test(graphs_discrete), cmocka_unit_test(times_are_kept),
-        cmocka_unit_test(a_corrupt_store),   cmocka_unit_test(times_decide)};
+        cmocka_unit_test(a_corrupt_store),   cmocka_unit_test(times_decide),
+        cmocka_unit_test(products_are_timed)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
