@@ -232,6 +232,7 @@ static const struct {
     {"dots", "gfx1151", 64, "ROWS", "1"},      {"dots", "sm_80", 32, NULL, NULL},    {"product", "gfx1151", 32, NULL, NULL},
     {"product", "gfx1201", 64, "T", "bf16"},   {"product", "gfx90a", 64, NULL, NULL}, {"product", "gfx1030", 32, NULL, NULL},
     {"product", "sm_90", 32, "T", "bf16"},     {"count", "gfx1100", 32, NULL, NULL}, {"count", "sm_90", 32, NULL, NULL},
+    {"staged", "sm_90", 32, NULL, NULL},       {"staged", "gfx942", 64, NULL, NULL},
 };
 #define N_GOLDENS (sizeof goldens / sizeof goldens[0])
 
@@ -245,7 +246,7 @@ static char *read_text(const char *path) {
     return text;
 }
 
-static char *golden_text(size_t i, char path[512], och_kl_profile *p) {
+static char *text_of(const char *kernel, const char *target, int wave, const char *param, const char *value, char path[512], och_kl_profile *p) {
     och_err err = {0};
     och_strbuf diag = {0};
     och_kl_unit *u;
@@ -254,17 +255,20 @@ static char *golden_text(size_t i, char path[512], och_kl_profile *p) {
     char *source = read_text(path);
     assert_non_null(source);
     if (och_kl_parse("kernels.ok", source, strlen(source), NULL, &u, &diag, &err) != OCH_OK) fail_msg("%s", och_strbuf_str(&diag));
-    assert_int_equal(och_kl_profile_init(p, goldens[i].target, goldens[i].wave, &err), OCH_OK);
-    och_kl_binding b = {goldens[i].param, goldens[i].value};
-    if (och_kl_specialise(u, goldens[i].kernel, &b, goldens[i].param ? 1 : 0, p, &c, &diag, &err) != OCH_OK)
+    assert_int_equal(och_kl_profile_init(p, target, wave, &err), OCH_OK);
+    och_kl_binding b = {param, value};
+    if (och_kl_specialise(u, kernel, &b, param ? 1 : 0, p, &c, &diag, &err) != OCH_OK)
         fail_msg("%s%s", och_strbuf_str(&diag), err.message);
     char *text = emitted(c);
     och_kl_code_destroy(c);
     och_kl_unit_destroy(u);
     och_strbuf_deinit(&diag);
     free(source);
-    snprintf(path, 512, "%s/golden/kl/%s-%s-w%d.txt", OCHRE_TEST_DIR, goldens[i].kernel, goldens[i].target, goldens[i].wave);
+    snprintf(path, 512, "%s/golden/kl/%s-%s-w%d.txt", OCHRE_TEST_DIR, kernel, target, wave);
     return text;
+}
+static char *golden_text(size_t i, char path[512], och_kl_profile *p) {
+    return text_of(goldens[i].kernel, goldens[i].target, goldens[i].wave, goldens[i].param, goldens[i].value, path, p);
 }
 
 static void texts_are_as_they_were(void **state) {
@@ -285,6 +289,62 @@ static void texts_are_as_they_were(void **state) {
         }
         free(text);
         free(want);
+    }
+}
+
+/* Groups of copies, as the PTX ISA counts them ("cp.async.wait_group"): what a lane has committed, and how many of those had arrived when
+ * the workgroup last met. */
+typedef struct groups {
+    int open, committed, waited, met; /* open: copies that belong to no group yet */
+} groups;
+
+/* The first reading of LDS in the turn t needs the group of step t; false: there it had not arrived. */
+static bool follow(groups *g, const char *text, const char *end, int t) {
+    static const char *const words[] = {"och_copy_async(", "och_copy_commit(", "och_copy_wait<", "och_barrier(", "och_load_matrix("};
+    for (const char *p = text; p < end;) {
+        int which = -1;
+        const char *first = end;
+        for (int w = 0; w < 5; w++) {
+            const char *at = strstr(p, words[w]);
+            if (at && at < first) first = at, which = w;
+        }
+        if (which < 0) break;
+        p = first + strlen(words[which]);
+        if (which == 0) g->open++;
+        if (which == 1) g->committed++, g->open = 0;
+        if (which == 2) g->waited = g->committed - atoi(p);
+        if (which == 3) g->met = g->waited;
+        if (which == 4 && (g->met < t + 1 || g->open)) return false;
+    }
+    return true;
+}
+
+/* Whether every turn reads what has arrived; `less`: with a wait that leaves so many groups more on their way. */
+static bool arrives(const char *depth, int less) {
+    char path[512];
+    och_kl_profile p;
+    char *text = text_of("staged", "sm_90", 32, "DEPTH", depth, path, &p);
+    char *kernel = strstr(text, "extern \"C\"");
+    assert_non_null(kernel);
+    for (char *w = kernel; less && (w = strstr(w, "och_copy_wait<")); w++) w[14] = (char)(w[14] + less);
+    char *loop = strstr(kernel, "for (i32 kk");
+    assert_non_null(loop);
+    char *end = strstr(loop, "slot = now ==");
+    assert_non_null(end);
+    assert_true(strstr(kernel, "och_copy_async(") < loop && strstr(loop, "och_copy_async(") < end);
+    groups g = {0};
+    bool ok = follow(&g, kernel, loop, 0);
+    for (int t = 0; t < 9 && ok; t++) ok = follow(&g, loop, end, t);
+    free(text);
+    return ok;
+}
+
+static void copies_have_arrived(void **state) {
+    (void)state;
+    static const char *const depths[] = {"2", "3", "4"};
+    for (int i = 0; i < 3; i++) {
+        assert_true(arrives(depths[i], 0));
+        assert_false(arrives(depths[i], 1)); /* one group too few is waited for */
     }
 }
 
@@ -423,6 +483,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(constants_fold_as_the_target_computes), cmocka_unit_test(errors_are_mapped_back),
         cmocka_unit_test(names_stay_apart),                      cmocka_unit_test(arguments_must_lie_where_c_puts_them),
         cmocka_unit_test(texts_are_as_they_were),                cmocka_unit_test(kept_texts_compile),
+        cmocka_unit_test(copies_have_arrived),
         cmocka_unit_test(everything_compiles),                   cmocka_unit_test(everything_compiles_with_the_older),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
