@@ -186,7 +186,7 @@ class Frame(unittest.TestCase):
             for name in ("refrence", ""):
                 r = ochre(*args, "--provider", name)
                 self.assertEqual((r.returncode, r.stdout), (2, ""), args)
-                self.assertIn('--provider: expected one of reference, cpu, kernel, found "%s"' % name, r.stderr)
+                self.assertIn('--provider: expected one of reference, cpu, kernel, blas, found "%s"' % name, r.stderr)
 
     def test_bounds_are_printed_whole(self):
         self.assertIn("from 0 to 1073741824", ochre("run", MODEL, "--prompt", "x", "-n", "-1").stderr)

@@ -407,6 +407,21 @@ static void graphs_on(const char *board) {
     OK(v->capture_end(queue, &g, &err));
     OK(v->graph_destroy(g, &err));
     OK(och_blas_of(device, &b, &err));
+    /* descriptors alone are no first run: such a product is not recorded either, and the capture goes on */
+    product one;
+    make(&one, OCH_DTYPE_BF16, 16, 32, 64, OCH_ACT_NONE, NULL);
+    och_blas_product direct = {.bf16 = true, .n = 16, .m = 32, .k = 64, .ld_x = 64, .ld_w = 64, .ld_y = 32, .x = one.scratch.addr,
+                               .w = one.call.in[OCH_LINEAR_W0].addr, .y = one.call.out[0].addr};
+    och_dev_addr workspace = och_dev_addr_add(one.scratch.addr, 4096);
+    CHECK(one.scratch.size_bytes >= 4096 + 4096);
+    OK(och_blas_ready(queue, b, &direct, &err));
+    OK(v->capture_begin(queue, &err));
+    FAILS(OCH_UNSUPPORTED, och_blas_ready(queue, b, &direct, &err));
+    FAILS(OCH_UNSUPPORTED, och_blas_multiply(queue, b, &direct, workspace, &err));
+    OK(v->capture_end(queue, &g, &err));
+    OK(v->graph_destroy(g, &err));
+    CHECK(products() == 0 && counter("fake_blas_refused") == 0);
+    drop(&one);
     /* a product's first run would allocate: what is recorded is the kernels' way, once they have been loaded */
     make(&p, OCH_DTYPE_Q8_0, 40, 48, 64, OCH_ACT_SILU, NULL);
     setenv("OCHRE_BLAS", "0", 1);
