@@ -171,6 +171,7 @@ ON_ALL(swizzles) {
     swizzled("S=f16,W=bf16,DEPTH=4,BK=16,BM=64,BN=64,WAVES=8", "f16", 70, 65, 136, 0);
     swizzled("S=bf16,W=bf16,DEPTH=2,BK=128,WAVES=2", "bf16", 20, 40, 160, 2);
     swizzled("S=bf16,W=bf16,DEPTH=3,BM=64,WAVES=2", "bf16", 9, 80, 8, 0);
+    swizzled("S=f16,DEPTH=2,BM=128,BN=128", "f16", 79, 71, 120, 0);
 }
 
 ON_ALL(weights) {
