@@ -88,7 +88,7 @@ static void shrink(och_op_call *c) {
         set_cols(&c->out[0], cols);
         break;
     }
-    case OCH_OP_SAMPLE: set_cols(&c->in[OCH_SAMPLE_LOGITS], OCH_MIN(c->in[OCH_SAMPLE_LOGITS].cols, 512)); break;
+    case OCH_OP_SAMPLE: set_cols(&c->in[OCH_SAMPLE_LOGITS], OCH_MIN(c->in[OCH_SAMPLE_LOGITS].cols, 5000)); break;
     case OCH_OP_COUNT_: break;
     }
     /* A trial packs by itself. */

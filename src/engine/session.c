@@ -160,8 +160,8 @@ static och_op_call sample_call(const och_session *s, int64_t rows) {
     return c;
 }
 
-/* Whether the device chooses tokens: with a kernel. Where the host reads the logits where they lie, its own sampler is the
- * faster one. */
+/* Whether the device chooses tokens: where it has a kernel for that. A device of the host's own code leaves it to the host's
+ * sampler, which reads the logits where they lie. */
 static och_status decide_sampling(och_session *s, och_err *err) {
     s->sample_record = -1;
     if (s->options.host_sampling || s->model->config.n_vocab > OCH_SAMPLE_MAX_IDS) return OCH_OK;

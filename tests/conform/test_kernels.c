@@ -156,8 +156,8 @@ static void draws(kernel_rig *k) {
                 }
                 och_kl_actual args[] = {kernel_rig_f32(k, "logits", x, ROWS, vocab),
                                         kernel_rig_f32(k, "numbers", numbers[0], ROWS, 3),
-                                        kernel_rig_i32(k, "draws", how[0], ROWS, 5), kernel_rig_i32(k, "id", id, ROWS, 1)};
-                kernel_rig_run(k, "sample", "WAVES=8", args, 4);
+                                        kernel_rig_i32(k, "draws", how[0], ROWS, 5), {.name = "part"}, och_gpu_int("parts", 0), kernel_rig_i32(k, "id", id, ROWS, 1)};
+                kernel_rig_run(k, "sample", "WAVES=8", args, 6);
                 for (int r = 0; r < ROWS; r++) {
                     och_sampler_params p = kinds[chosen[r]];
                     uint64_t position;
@@ -182,8 +182,8 @@ static void draws(kernel_rig *k) {
     fill(x, ROWS * 513, 1.0);
     for (int r = 0; r < ROWS; r++) x[r * 513 + 31 * r] = r % 2 ? NAN : INFINITY;
     och_kl_actual args[] = {kernel_rig_f32(k, "logits", x, ROWS, 513), kernel_rig_f32(k, "numbers", numbers[0], ROWS, 3),
-                            kernel_rig_i32(k, "draws", how[0], ROWS, 5), kernel_rig_i32(k, "id", id, ROWS, 1)};
-    kernel_rig_run(k, "sample", "WAVES=8", args, 4);
+                            kernel_rig_i32(k, "draws", how[0], ROWS, 5), {.name = "part"}, och_gpu_int("parts", 0), kernel_rig_i32(k, "id", id, ROWS, 1)};
+    kernel_rig_run(k, "sample", "WAVES=8", args, 6);
     for (int r = 0; r < ROWS; r++) assert_int_equal(id[r], -1 - 31 * r);
 }
 
@@ -205,8 +205,8 @@ static void odd_draws(kernel_rig *k) {
             if (r % 3) x[r * V + AT] = odd[v], x[r * V + AT + 9] = odd[(v + 1) % 3];
         }
         och_kl_actual args[] = {kernel_rig_f32(k, "logits", x, ROWS, V), kernel_rig_f32(k, "numbers", numbers[0], ROWS, 3),
-                                kernel_rig_i32(k, "draws", how[0], ROWS, 5), kernel_rig_i32(k, "id", id, ROWS, 1)};
-        kernel_rig_run(k, "sample", "WAVES=8", args, 4);
+                                kernel_rig_i32(k, "draws", how[0], ROWS, 5), {.name = "part"}, och_gpu_int("parts", 0), kernel_rig_i32(k, "id", id, ROWS, 1)};
+        kernel_rig_run(k, "sample", "WAVES=8", args, 6);
         for (int r = 0; r < ROWS; r++)
             if (r % 3 ? id[r] != -1 - AT : id[r] < 0) fail_msg("variant %d, row %d: found %d", v, r, id[r]);
     }

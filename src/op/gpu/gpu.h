@@ -92,6 +92,7 @@ och_status och_gpu_add_run(const och_op_ctx *ctx, const och_op_call *call, och_e
 och_status och_gpu_gather_supports(const och_device *device, const och_op_call *call, och_err *err);
 och_status och_gpu_gather_run(const och_op_ctx *ctx, const och_op_call *call, och_err *err);
 och_status och_gpu_sample_supports(const och_device *device, const och_op_call *call, och_err *err);
+uint64_t och_gpu_sample_scratch(const och_device *device, const och_op_call *call);
 och_status och_gpu_sample_run(const och_op_ctx *ctx, const och_op_call *call, och_err *err);
 
 #endif

@@ -20,7 +20,7 @@
     {ROW(backend, GLU, glu)},                                                                                          \
     {ROW(backend, ADD, add)},                                                                                          \
     {ROW(backend, GATHER, gather)},                                                                                    \
-    {ROW(backend, SAMPLE, sample)}
+    {ROW(backend, SAMPLE, sample), .scratch_bytes = och_gpu_sample_scratch}
 
 const och_op_provider och_op_gpu_providers[] = {ROWS("hip"), ROWS("sim"), ROWS("cuda")};
 const int och_op_gpu_provider_count = (int)(sizeof och_op_gpu_providers / sizeof och_op_gpu_providers[0]);
