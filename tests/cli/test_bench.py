@@ -158,6 +158,24 @@ class Lines(unittest.TestCase):
         self.assertEqual(["error" in x for x in said[7:]], [True] * 6)
 
 
+class Files(unittest.TestCase):
+    def test_a_shape_as_a_file(self):
+        # One layer of it, and what a step reads of that, counted from the published sizes.
+        path = os.path.join(TMP.name, "shape.gguf")
+        tool = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "bench", "make_gguf.py")
+        for shape, fmt, block in (("llama-8b", "Q4_K", 144 / 256), ("qwen3-0.6b", "Q8_0", 34 / 32), ("qwen3-0.6b", "BF16", 2)):
+            subprocess.run([sys.executable, tool, shape, fmt, path, "--layers", "1", "--vocab", "300"], check=True, capture_output=True)
+            r = ochre("bench", path, "-d", "cpu", "-p", "0", "-n", "1", "-r", "1", "--json")
+            self.assertEqual(r.returncode, 0, r.stderr)
+            j = json.loads(r.stdout)
+            d, kv, q, ff, vectors = (4096, 1024, 4096, 14336, 3 * 4096) if shape == "llama-8b" else (1024, 1024, 2048, 3072, 3 * 1024 + 256)
+            weights = 2 * d * q + 2 * d * kv + 3 * d * ff
+            self.assertEqual(j["architecture"], shape.split("-")[0].rstrip("8"))
+            self.assertEqual(j["parameters"], weights + 2 * 300 * d + vectors)
+            self.assertEqual(j["decode"]["bytes_per_step"], round(block * (weights + 301 * d) + 4 * vectors + 2 * 2 * kv * 2))
+            os.remove(path)
+
+
 @unittest.skipUnless(COMPILES, "no clang")
 class Simulated(unittest.TestCase):
     def test_a_board(self):
