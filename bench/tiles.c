@@ -1,0 +1,104 @@
+/* Times the kernel matmul as its parameters cut it, on a real device. Usage: tiles DEVICE N M K REPEATS SPEC..., a SPEC such as
+ * F=BF16,W=bf16,BM=128,BN=256,STAGES=4,WAVES=8. Results are not looked at (ochre bench op linear checks them); each repeat is a
+ * product of the same numbers, so what is larger than a cache comes from memory. Host time of the launches is in it.
+ *   cc -std=c17 -D_GNU_SOURCE -O2 -Isrc -Iinclude bench/tiles.c build/release/libochre_internal.a -lelf -lmsgpackc -lxxhash -lzstd
+ *      -lz -lm -ldl -lpthread -o tiles */
+#include "base/size.h"
+#include "base/thread.h"
+#include "dev/dev.h"
+#include "op/gpu/gpu.h"
+#include "quant/format.h"
+#include "quant/planes.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void must(och_status st, const och_err *err, const char *what) {
+    if (st == OCH_OK) return;
+    fprintf(stderr, "tiles: %s: %s\n", what, err->message);
+    exit(1);
+}
+
+/* Small numbers of both signs, as f16 and as bf16, none of them NaN: what is multiplied decides what a device's clock allows. */
+static void fill(och_device *d, och_queue *q, och_dev_addr addr, uint64_t n_bytes, och_err *err) {
+    enum { PART = 1 << 20 };
+    static unsigned char part[PART];
+    unsigned long long state = 1;
+    for (int i = 0; i < PART; i += 2) {
+        state = state * 6364136223846793005ull + 1442695040888963407ull;
+        part[i] = (unsigned char)(state >> 40);
+        part[i + 1] = (unsigned char)(0x2c | (state >> 56 & 0x83));
+    }
+    for (uint64_t at = 0; at < n_bytes; at += PART)
+        must(d->vtable->copy_to_device(q, och_dev_addr_add(addr, at), part, OCH_MIN(n_bytes - at, PART), err), err, "copy");
+}
+
+static const och_format *format_of(const char *spec) {
+    const char *f = strstr(spec, "F=");
+    const och_format *x;
+    for (size_t i = 0; f && (x = och_format_at(i)); i++)
+        if (strlen(x->name) == strcspn(f + 2, ",") && !strncmp(x->name, f + 2, strlen(x->name))) return x;
+    return NULL;
+}
+
+int main(int argc, char **argv) {
+    if (argc < 7) {
+        fprintf(stderr, "usage: tiles DEVICE N M K REPEATS SPEC...\n");
+        return 2;
+    }
+    och_err err = {0};
+    och_device *d;
+    och_queue *q;
+    int64_t n = atoll(argv[2]), m = atoll(argv[3]), k = atoll(argv[4]);
+    int repeats = atoi(argv[5]);
+    must(och_device_open(argv[1], &(och_dev_options){0}, &d, &err), &err, argv[1]);
+    must(d->vtable->queue_create(d, &q, &err), &err, "a queue");
+    uint64_t a_row = (uint64_t)(k + 31) / 32 * 64;
+    och_buf a, scale, y, w = {0};
+    must(och_buf_alloc(d, (uint64_t)n * a_row, OCH_MEM_DEVICE, &a, &err), &err, "a");
+    must(och_buf_alloc(d, (uint64_t)n * 4, OCH_MEM_DEVICE, &scale, &err), &err, "scale");
+    must(och_buf_alloc(d, (uint64_t)n * (uint64_t)m * 4, OCH_MEM_DEVICE, &y, &err), &err, "y");
+    fill(d, q, a.addr, (uint64_t)n * a_row, &err);
+    fill(d, q, scale.addr, (uint64_t)n * 4, &err);
+    for (int i = 6; i < argc; i++) {
+        const och_format *format = format_of(argv[i]);
+        uint64_t row, bytes;
+        if (!format || !och_planes_row_bytes(format->dtype, (uint64_t)k, &row) || !och_u64_mul(row, (uint64_t)m, &bytes)) {
+            fprintf(stderr, "tiles: %s: expected F=a format\n", argv[i]);
+            return 2;
+        }
+        must(och_buf_alloc(d, bytes, OCH_MEM_DEVICE, &w, &err), &err, "w");
+        fill(d, q, w.addr, bytes, &err);
+        const och_gpu_kernel *code;
+        if (och_gpu_kernel_get(d, "matmul", &code, &err, "%s", argv[i]) != OCH_OK) {
+            printf("%s: %s\n", argv[i], err.message);
+            och_buf_free(&w);
+            continue;
+        }
+        och_op_ctx ctx = {.queue = q};
+        och_tensor wt = {.dtype = format->dtype, .layout = OCH_LAYOUT_PLANES, .rows = m, .cols = k, .addr = w.addr, .row_bytes = row};
+        och_kl_actual args[] = {och_gpu_matrix("a", a.addr, n, k, a_row),   och_gpu_matrix("scale", scale.addr, n, 1, 4),
+                                och_gpu_weight("w", &wt),                    {.name = "bias"},
+                                {.name = "residual"},                        och_gpu_matrix("y", y.addr, n, m, (uint64_t)m * 4)};
+        double best = 0;
+        for (int round = 0; round < 4; round++) {
+            must(d->vtable->synchronise(q, &err), &err, "waiting");
+            double t = och_now_seconds();
+            for (int r = 0; r < repeats; r++) must(och_gpu_launch(&ctx, code, args, OCH_COUNT(args), &err), &err, argv[i]);
+            must(d->vtable->synchronise(q, &err), &err, "waiting");
+            t = (och_now_seconds() - t) / repeats;
+            if (round && (!best || t < best)) best = t; /* the first warms up */
+        }
+        printf("%-60s %lld x %lld x %lld: %9.1f us, %7.1f TFLOP/s\n", argv[i], (long long)n, (long long)m, (long long)k, best * 1e6,
+               2.0 * (double)n * (double)m * (double)k / best * 1e-12);
+        fflush(stdout);
+        och_buf_free(&w);
+    }
+    och_buf_free(&y);
+    och_buf_free(&scale);
+    och_buf_free(&a);
+    d->vtable->queue_destroy(q);
+    och_device_release(d);
+    return 0;
+}
