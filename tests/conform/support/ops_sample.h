@@ -6,7 +6,7 @@
 #include "conform/support/op_run.h"
 #include "engine/sampler.h"
 
-enum { SAMPLE_KINDS = 9, SAMPLE_WAYS = 4 * 4 * 4 * 3 };
+enum { SAMPLE_KINDS = 9, SAMPLE_WAYS = 4 * 4 * 5 * 4 };
 
 /* Whether the row's logits are all finite. */
 static bool sample_logits(rng *g, float *x, int64_t v, int kind) {
@@ -23,13 +23,14 @@ static bool sample_logits(rng *g, float *x, int64_t v, int kind) {
 }
 
 static och_sampler_params sample_way(int i) {
-    static const float temperatures[] = {0.0f, 1.0f, 0.6f, 4.0f}, top_ps[] = {1.0f, 0.9f, 0.3f, 1e-9f}, min_ps[] = {0.0f, 0.05f, 1e-6f};
+    static const float temperatures[] = {0.0f, 1.0f, 0.6f, 4.0f}, top_ps[] = {1.0f, 0.9f, 0.3f, 1e-9f, 1e-14f},
+                       min_ps[] = {0.0f, 0.05f, 1e-6f, 1.0f};
     static const int32_t top_ks[] = {0, 40, 1, 1000};
     och_sampler_params p = och_sampler_defaults();
     p.temperature = temperatures[i % 4];
     p.top_k = top_ks[i / 4 % 4];
-    p.top_p = top_ps[i / 16 % 4];
-    p.min_p = min_ps[i / 64 % 3];
+    p.top_p = top_ps[i / 16 % 5];
+    p.min_p = min_ps[i / 80 % 4];
     return p;
 }
 
