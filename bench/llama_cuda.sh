@@ -48,8 +48,8 @@ build() {
 
 toolkit() {
     mkdir -p "$1"
-    python3 -m pip install -q --no-cache-dir --no-deps --target "$1" 'nvidia-cuda-nvcc==13.0.*' 'nvidia-cuda-crt==13.0.*' 'nvidia-nvvm==13.0.*' \
-        'nvidia-cuda-cccl==13.0.*' 'nvidia-cuda-runtime==13.0.*' 'nvidia-cublas>=13,<13.2'
+    python3 -m pip install -q --no-cache-dir --no-deps --target "$1" 'nvidia-cuda-nvcc==13.0.*' 'nvidia-cuda-crt==13.0.*' \
+        'nvidia-nvvm==13.0.*' 'nvidia-cuda-cccl==13.0.*' 'nvidia-cuda-runtime==13.0.*' 'nvidia-cublas>=13,<13.2'
     cd "$1/nvidia/cu13"
     ln -sfn lib lib64
     for l in cudart cublas cublasLt; do ln -sf lib$l.so.13 lib/lib$l.so; done

@@ -71,7 +71,8 @@ class Torch:
 
         def step():
             mask = (every <= self.position[:, :1, None])[:, None]  # [batch, 1, 1, context]
-            out = self.model(input_ids=ids, attention_mask=mask, position_ids=self.position, past_key_values=self.cache, use_cache=True)
+            out = self.model(input_ids=ids, attention_mask=mask, position_ids=self.position, past_key_values=self.cache,
+                             use_cache=True)
             ids.copy_(out.logits[:, -1].argmax(-1, keepdim=True))
             self.position.add_(1)
 
@@ -141,8 +142,8 @@ class Torch:
 class Ochre:
     def __init__(self, a, fmt, context):
         depth = context - a.tokens
-        argv = [a.ochre, "bench", "--synthetic", a.shape, "--format", fmt, "--device", a.device, "-p", "0", "-n", str(a.tokens), "--depth",
-                str(depth), "--step-tokens", str(a.step_tokens), "--fill", a.fill, "--interactive"]
+        argv = [a.ochre, "bench", "--synthetic", a.shape, "--format", fmt, "--device", a.device, "-p", "0", "-n", str(a.tokens),
+                "--depth", str(depth), "--step-tokens", str(a.step_tokens), "--fill", a.fill, "--interactive"]
         self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.depth = depth
         self.read()
@@ -191,18 +192,20 @@ def main():
     peer = Torch(s, a.torch_device, a.context)
     product, read = peer.rates(a.product, a.read_bytes // 4)
     rows = []
-    print("%s; BF16 product of %d: %.1f TFLOP/s; PyTorch reads %.1f GB/s" % (peer.name, a.product, product * 1e-12, read * 1e-9), flush=True)
+    print("%s; BF16 product of %d: %.1f TFLOP/s; PyTorch reads %.1f GB/s"
+          % (peer.name, a.product, product * 1e-12, read * 1e-9), flush=True)
     print("| %s | format | Ochre, tokens/s | PyTorch BF16, tokens/s | ratio | Ochre | PyTorch |" % a.shape)
     print("|---|---|--:|--:|--:|--:|--:|", flush=True)
 
     def row(what, fmt, ours, theirs, limit):
         rows.append({"what": what, "format": fmt, "ochre": ours, "torch": theirs, **limit})
         if "flops" in limit:
-            tell = ["%.1f TFLOP/s, %.0f%%" % (x * limit["flops"] * 1e-12, 100 * x * limit["flops"] / product) if x else "" for x in (ours, theirs)]
+            tell = ["%.1f TFLOP/s, %.0f%%" % (x * limit["flops"] * 1e-12, 100 * x * limit["flops"] / product) if x else ""
+                    for x in (ours, theirs)]
         else:
             tell = ["%.0f%% of the read rate" % (100 * ours * limit["bytes"] / limit["read"]) if limit["read"] else "", ""]
-        print("| %s | %s | %.1f | %s | %s | %s | %s |" % (what, fmt, ours, "%.1f" % theirs if theirs else "", "%.2f" % (ours / theirs) if theirs
-              else "", *tell), flush=True)
+        print("| %s | %s | %.1f | %s | %s | %s | %s |" % (what, fmt, ours, "%.1f" % theirs if theirs else "",
+                                                          "%.2f" % (ours / theirs) if theirs else "", *tell), flush=True)
 
     for fmt in a.formats.split(","):
         try:
@@ -219,12 +222,13 @@ def main():
                     j = engine.ask(ask)
                     both.append((j["tok_per_s"], peer.decode()))
                 ours, theirs = (statistics.median(x) for x in zip(*both))
-                row("decode, batch %d, %d tokens" % (batch, a.context), fmt, ours, theirs, {"bytes": j["bytes_per_step"] / batch, "read": rate})
+                row("decode, batch %d, %d tokens" % (batch, a.context), fmt, ours, theirs,
+                    {"bytes": j["bytes_per_step"] / batch, "read": rate})
             peer.step = peer.cache = None
             for n in numbers(a.prefill):
                 both = [(engine.ask("prefill %d" % n), peer.prefill(n)) for _ in range(a.runs + 1)][1:]
-                row("prefill, %d tokens" % n, fmt, statistics.median(x["tok_per_s"] for x, _ in both), statistics.median(y for _, y in both),
-                    {"flops": prefill_flops(s, n) / n})
+                row("prefill, %d tokens" % n, fmt, statistics.median(x["tok_per_s"] for x, _ in both),
+                    statistics.median(y for _, y in both), {"flops": prefill_flops(s, n) / n})
                 if both[0][0]["flops"] != prefill_flops(s, n):
                     sys.exit("peers.py: Ochre counts other operations: %r" % both[0][0]["flops"])
             if a.deep:
