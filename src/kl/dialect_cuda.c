@@ -373,10 +373,9 @@ static const och_kl_piece_row rows[] = {
 /* Without a least number of workgroups a multiprocessor ptxas keeps to few registers, and puts a load behind the use of the one
  * before it; told that one is enough, it has them under way together. */
 static void launch(och_strbuf *out, const och_kl_signature *s, const och_target *t, int occupancy) {
-    int most = occupancy * t->simds_cu / s->waves;
-    if (occupancy) och_strbuf_printf(out, "__launch_bounds__(%d, %d)", s->threads, most > 1 ? most : 1);
-    else
-        och_strbuf_printf(out, "__launch_bounds__(%d)", s->threads);
+    int least = occupancy * t->simds_cu / s->waves; /* workgroups; below 0 where nothing was said */
+    if (occupancy) och_strbuf_printf(out, "__launch_bounds__(%d, %d)", s->threads, least > 1 ? least : 1);
+    else och_strbuf_printf(out, "__launch_bounds__(%d)", s->threads);
 }
 
 const och_kl_dialect och_kl_dialect_cuda = {
