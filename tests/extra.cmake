@@ -96,3 +96,6 @@ add_test(NAME cli/cache COMMAND ${OCHRE_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/cli/
 set_tests_properties(cli/cache PROPERTIES LABELS cli TIMEOUT 300)
 add_test(NAME cli/graph COMMAND ${OCHRE_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/cli/test_graph.py $<TARGET_FILE:ochre_program>)
 set_tests_properties(cli/graph PROPERTIES LABELS cli TIMEOUT 600)
+add_test(NAME cli/tune COMMAND ${OCHRE_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/cli/test_tune.py $<TARGET_FILE:ochre_program>
+         $<TARGET_FILE:fake_hipblaslt_plain>)
+set_tests_properties(cli/tune PROPERTIES LABELS cli TIMEOUT 120)

@@ -12,10 +12,13 @@
 
 static const och_usage usage = {
     "tune", "[MODEL] [options]",
-    "Times the products of a model's layers with 16, 64, 128, 512 and 2048 rows by our kernels and by the vendor's library (cuBLASLt,\n"
-    "hipBLASLt), in turns, and keeps the medians: from then on the faster one is used. They are kept under the device, its driver, the\n"
-    "library, Ochre's version, the weight's format and the shape; what is of another driver or version is not used. docs/blas.md.\n",
-    "  ochre tune --device cuda:0 --synthetic llama-8b --format BF16\n  ochre tune model.gguf --device hip:0\n  ochre tune --list\n"
+    "Times the products of a model's layers with 16, 64, 128, 512 and 2048 rows by our kernels and by the vendor's library\n"
+    "(cuBLASLt, hipBLASLt), in turns, and keeps the medians: from then on the faster one is used. They are kept under the\n"
+    "device, its driver, the library, Ochre's version, the weight's format and the shape; what is of another driver or version\n"
+    "is not used. docs/blas.md.\n",
+    "  ochre tune model.gguf --device hip:0\n"
+    "  ochre tune --device cuda:0 --synthetic llama-8b --format BF16\n"
+    "  ochre tune --list\n"
     "  ochre tune --clear\n"};
 
 static const int64_t row_counts[] = {16, 64, 128, 512, 2048};
@@ -23,24 +26,27 @@ static const int64_t row_counts[] = {16, 64, 128, 512, 2048};
 static void put_time(och_strbuf *b, const och_blas_key *k, const och_blas_time *t, bool json, bool first) {
     bool library = t->library_us < t->kernel_us;
     if (!json) {
-        och_strbuf_printf(b, "  %-7s %7lld x %-7lld %6lld rows %12.1f us %12.1f us   %s\n", och_dtype_name(t->dtype), (long long)t->m,
-                          (long long)t->k, (long long)t->rows, t->kernel_us, t->library_us, library ? "library" : "kernels");
+        och_strbuf_printf(b, "  %-7s %7lld x %-7lld %6lld rows %12.1f us %12.1f us   %s\n", och_dtype_name(t->dtype),
+                          (long long)t->m, (long long)t->k, (long long)t->rows, t->kernel_us, t->library_us,
+                          library ? "library" : "kernels");
         return;
     }
-    const char *const names[] = {"device", "arch", "driver", "library", "ochre"}, *const values[] = {k->device, k->arch, k->driver, k->library, k->ochre};
+    const char *const names[] = {"device", "arch", "driver", "library", "ochre"};
+    const char *const values[] = {k->device, k->arch, k->driver, k->library, k->ochre};
     och_strbuf_puts(b, first ? "\n{" : ",\n{");
     for (size_t i = 0; i < OCH_COUNT(names); i++) {
         och_strbuf_printf(b, "\"%s\": ", names[i]);
         och_strbuf_json(b, values[i], strlen(values[i]));
         och_strbuf_puts(b, ", ");
     }
-    och_strbuf_printf(b, "\"dtype\": \"%s\", \"m\": %lld, \"k\": %lld, \"rows\": %lld, \"kernel_us\": %.3f, \"library_us\": %.3f, \"faster\": "
-                      "\"%s\"}", och_dtype_name(t->dtype), (long long)t->m, (long long)t->k, (long long)t->rows, t->kernel_us,
-                      t->library_us, library ? "library" : "kernels");
+    och_strbuf_printf(b, "\"dtype\": \"%s\", \"m\": %lld, \"k\": %lld, \"rows\": %lld, ", och_dtype_name(t->dtype), (long long)t->m,
+                      (long long)t->k, (long long)t->rows);
+    och_strbuf_printf(b, "\"kernel_us\": %.3f, \"library_us\": %.3f, \"faster\": \"%s\"}", t->kernel_us, t->library_us,
+                      library ? "library" : "kernels");
 }
 
 static void put_key(och_strbuf *b, const och_blas_key *k) {
-    och_strbuf_printf(b, "%s (%s), %s, %s, ochre %s: kernels, library\n", k->device, k->arch, k->driver, k->library, k->ochre);
+    och_strbuf_printf(b, "%s (%s), %s, %s, ochre %s: kernels, library, the faster\n", k->device, k->arch, k->driver, k->library, k->ochre);
 }
 
 static och_status list(och_strbuf *b, bool json, och_err *err) {
@@ -81,11 +87,19 @@ static och_status shapes_of(const och_model *m, och_blas_times *out, och_err *er
 static och_status open_model(const char *model, const char *shape, const char *format, och_device *d, och_model **out_m, och_err *err) {
     const och_model_options o = {.measure = true};
     och_strbuf path = {0};
-    if (shape) return och_model_open_synthetic(shape, och_dtype_from_name(format), d, &o, out_m, err);
+    if (shape) return och_model_open_synthetic(shape, format ? och_dtype_from_name(format) : OCH_DTYPE_BF16, d, &o, out_m, err);
     och_status st = och_model_path(model, &path, err);
     if (st == OCH_OK) st = och_model_open(och_strbuf_str(&path), d, &o, out_m, err);
     och_strbuf_deinit(&path);
     return st;
+}
+
+/* What is there at once, since measuring takes minutes. */
+static void show(och_strbuf *b) {
+    if (och_strbuf_status(b, NULL) != OCH_OK) return; /* it is told at the end */
+    fputs(och_strbuf_str(b), stdout);
+    fflush(stdout);
+    och_strbuf_clear(b);
 }
 
 /* What was measured before an interruption is kept too. */
@@ -113,6 +127,7 @@ static och_status measure(och_queue *q, och_blas *blas, const och_blas_times *sh
                 break;
             }
             put_time(b, &key, &t, json, !times.n);
+            if (!json) show(b);
             st = och_blas_times_add(&times, &t, err);
         }
     if (json) och_strbuf_puts(b, "]}\n");
@@ -132,9 +147,14 @@ static och_status tune(const char *device, const char *model, const char *shape,
     och_model *m = NULL;
     och_blas *blas;
     och_blas_times shapes = {0};
-    och_status st = och_device_open(device ? device : "auto", NULL, &d, err);
+    och_strbuf store = {0};
+    och_status st = och_blas_store_path(&store, err); /* no folder: told before anything is measured */
+    och_strbuf_deinit(&store);
+    if (st == OCH_OK) st = och_device_open(device ? device : "auto", NULL, &d, err);
     if (st == OCH_OK && d->info.kind == OCH_DEV_SIMULATED)
         st = och_err_set(err, OCH_UNSUPPORTED, "device %s: seconds of a simulated device say nothing of the device", d->info.label);
+    if (st == OCH_OK && !och_blas_kind_of(d->info.backend))
+        st = och_err_set(err, OCH_UNSUPPORTED, "device %s: expected a GPU (hip:N, cuda:N), which a vendor's library may serve", d->info.label);
     if (st == OCH_OK && (st = och_blas_of(d, &blas, err)) != OCH_OK) och_err_prefix(err, "device %s", d->info.label);
     if (st == OCH_OK) st = open_model(model, shape, format, d, &m, err);
     if (st == OCH_OK) st = shapes_of(m, &shapes, err);
@@ -148,23 +168,25 @@ static och_status tune(const char *device, const char *model, const char *shape,
 }
 
 int och_cmd_tune(int argc, char **argv) {
-    const char *args[1], *device = NULL, *shape = NULL, *format = "BF16";
+    const char *args[1], *device = NULL, *shape = NULL, *format = NULL;
     bool lists = false, clears = false, json = false;
     const och_opt opts[] = {
         {"device", 'd', OCH_OPT_STR, &device, 0, 0, "D", "see `ochre devices` (default: auto)", NULL},
         {"synthetic", 0, OCH_OPT_STR, &shape, 0, 0, "SHAPE", "a published shape in place of a model", NULL},
-        {"format", 0, OCH_OPT_STR, &format, 0, 0, "F", "weight format of --synthetic (default: BF16)", NULL},
+        {"format", 0, OCH_OPT_STR, &format, 0, 0, "F", "with --synthetic: weight format (default: BF16)", NULL},
         {"list", 0, OCH_OPT_FLAG, &lists, 0, 0, NULL, "print what was measured, and measure nothing", NULL},
         {"clear", 0, OCH_OPT_FLAG, &clears, 0, 0, NULL, "forget what was measured", NULL},
         {"json", 0, OCH_OPT_FLAG, &json, 0, 0, NULL, "one JSON object", NULL},
     };
     int n_args, rc = och_opts_parse(&usage, opts, OCH_COUNT(opts), argc, argv, args, 1, &n_args);
     if (rc >= 0) return rc;
-    if ((lists || clears) && (n_args || shape || (lists && clears)))
-        return och_main_usage("tune", "--list and --clear stand alone");
+    if (lists && clears) return och_main_usage("tune", "--list or --clear: expected one");
+    if ((lists || clears) && (n_args || device || shape || format))
+        return och_main_usage("tune", "%s is of all that was measured: expected --json beside it at most", lists ? "--list" : "--clear");
     if (!lists && !clears && (n_args < 1) == !shape)
-        return och_main_usage("tune", shape ? "both a model and --synthetic: expected one" : "which model?");
-    if (och_dtype_from_name(format) == OCH_DTYPE_NONE)
+        return och_main_usage("tune", shape ? "both a model and --synthetic: expected one" : "which model? (or --synthetic SHAPE)");
+    if (format && !shape) return och_main_usage("tune", "--format is the weight format of --synthetic; a model's file has its own");
+    if (format && och_dtype_from_name(format) == OCH_DTYPE_NONE)
         return och_main_usage("tune", "--format: expected a weight format, found \"%.40s\"", format);
     och_err err = {0};
     och_strbuf out = {0};

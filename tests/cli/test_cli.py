@@ -29,7 +29,8 @@ TMP = tempfile.TemporaryDirectory()
 MODEL = os.path.join(TMP.name, "tiny.gguf")
 CHAT = os.path.join(TMP.name, "tiny-chat.gguf")
 GOLDEN = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "golden")
-COMMANDS = ["run", "pull", "inspect", "bench", "verify", "tokenize", "devices", "doctor", "ops"]
+COMMANDS = ["run", "pull", "inspect", "bench", "verify", "tokenize", "devices", "doctor", "ops", "tune", "fit", "cache",
+            "selftest", "kernels", "targets", "sim"]
 
 
 def wait_until_caught(p, signo):

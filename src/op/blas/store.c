@@ -26,26 +26,28 @@ void och_blas_records_deinit(och_blas_records *r) {
     memset(r, 0, sizeof *r);
 }
 
+/* Room for one more element in a list: the list, at a new place perhaps; NULL, and the old one stays, where there is no memory. */
+static void *with_room(void *at, size_t n, size_t *inout_capacity, size_t element_bytes, och_err *err) {
+    if (n < *inout_capacity) return at;
+    size_t more = *inout_capacity ? 2 * *inout_capacity : 32;
+    void *wider = och_realloc_array(at, more, element_bytes);
+    if (wider) *inout_capacity = more;
+    else (void)och_err_nomem(err, more * element_bytes, "times of products");
+    return wider;
+}
+
 och_status och_blas_times_add(och_blas_times *t, const och_blas_time *time, och_err *err) {
-    if (t->n == t->capacity) {
-        size_t more = t->capacity ? 2 * t->capacity : 32;
-        och_blas_time *at = och_realloc_array(t->at, more, sizeof *at);
-        if (!at) return och_err_nomem(err, more * sizeof *at, "times of products");
-        t->at = at;
-        t->capacity = more;
-    }
+    och_blas_time *at = with_room(t->at, t->n, &t->capacity, sizeof *at, err);
+    if (!at) return OCH_NOMEM;
+    t->at = at;
     t->at[t->n++] = *time;
     return OCH_OK;
 }
 
 static och_status add_record(och_blas_records *r, const och_blas_record *one, och_err *err) {
-    if (r->n == r->capacity) {
-        size_t more = r->capacity ? 2 * r->capacity : 32;
-        och_blas_record *at = och_realloc_array(r->at, more, sizeof *at);
-        if (!at) return och_err_nomem(err, more * sizeof *at, "records of products");
-        r->at = at;
-        r->capacity = more;
-    }
+    och_blas_record *at = with_room(r->at, r->n, &r->capacity, sizeof *at, err);
+    if (!at) return OCH_NOMEM;
+    r->at = at;
     r->at[r->n++] = *one;
     return OCH_OK;
 }

@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+"""`ochre tune` from outside: what it lists and forgets, what it refuses. Products are timed on real devices alone; that measured
+times are kept and decide is unit/test_blas's.
+
+    test_tune.py OCHRE HIPBLASLT [unittest arguments]
+
+HIPBLASLT: one for simulated boards (unit/fake_blas.c).
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+OCHRE = os.path.abspath(sys.argv.pop(1))
+HIPBLASLT = os.path.abspath(sys.argv.pop(1))
+TMP = tempfile.TemporaryDirectory()
+NAMES = ("device", "arch", "driver", "library", "ochre")
+BOARD = ('A "board", größer', "gfx1151", "HIP 7.0", "hipBLASLt 1.0.0", "0.1.0")
+OTHER = ("another", "sm_90", "CUDA 13.0", "cuBLASLt 13.1.0", "0.1.0")
+TIMES = [(BOARD, "Q4_K", 4096, 2048, 16, 10.5, 21.25), (BOARD, "Q4_K", 4096, 2048, 512, 100.0, 50.0),
+         (OTHER, "BF16", 14336, 4096, 2048, 7.0, 7.0)]
+
+
+def record(key, dtype, m, k, rows, kernel_us, library_us):
+    return dict(zip(NAMES, key), dtype=dtype, m=m, k=k, rows=rows, kernel_us=kernel_us, library_us=library_us)
+
+
+class Tune(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(dir=TMP.name)
+        self.store = os.path.join(self.folder, "blas.json")
+
+    def write(self, text):
+        with open(self.store, "w") as f:
+            f.write(text)
+
+    def measured(self):
+        self.write(json.dumps({"format": 1, "products": [record(*t) for t in TIMES]}))
+
+    def tune(self, *args, code=0, stdout=subprocess.PIPE, **env):
+        e = {k: v for k, v in os.environ.items() if not k.startswith("OCHRE_")}
+        e.update({"OCHRE_CACHE_DIR": self.folder, **env})
+        e = {k: v for k, v in e.items() if v is not None}
+        r = subprocess.run([OCHRE, "tune", *args], stdout=stdout, stderr=subprocess.PIPE, text=True, env=e, timeout=120)
+        self.assertEqual(r.returncode, code, (args, r.stderr))
+        if code:
+            self.assertIn("ochre: error: ", r.stderr)
+            self.assertFalse(r.stdout)
+        return r.stderr if code else r.stdout
+
+    def test_help(self):
+        text = self.tune("--help")
+        self.assertLess(max(map(len, text.splitlines())), 129)
+        for part in ("usage: ochre tune [MODEL]", "--list", "--clear", "--json", "--synthetic SHAPE", "\n  ochre tune --list\n", "docs/blas.md"):
+            self.assertIn(part, text)
+
+    def test_nothing_was_measured(self):
+        self.assertEqual(self.tune("--list"), "nothing was measured\n")
+        self.assertEqual(json.loads(self.tune("--list", "--json")), {"products": []})
+        self.assertEqual(self.tune("--clear"), "nothing was measured\n")
+        self.assertEqual(json.loads(self.tune("--clear", "--json")), {"removed": False})
+        self.assertEqual(os.listdir(self.folder), [])
+
+    def test_what_was_measured(self):
+        self.measured()
+        lines = self.tune("--list").splitlines()
+        self.assertEqual(len(lines), 5)  # two headings
+        self.assertEqual(lines[0], 'A "board", größer (gfx1151), HIP 7.0, hipBLASLt 1.0.0, ochre 0.1.0: kernels, library, the faster')
+        self.assertEqual(lines[1].split(), "Q4_K 4096 x 2048 16 rows 10.5 us 21.2 us kernels".split())
+        self.assertEqual(lines[2].split(), "Q4_K 4096 x 2048 512 rows 100.0 us 50.0 us library".split())
+        self.assertTrue(lines[3].startswith("another (sm_90), "))
+        self.assertEqual(lines[4].split()[-1], "kernels")  # neither is faster: no library is needed
+
+    def test_json_reads_back(self):
+        self.measured()
+        found = json.loads(self.tune("--json", "--list"))["products"]
+        self.assertEqual(found, [dict(record(*t), faster=f) for t, f in zip(TIMES, ("kernels", "library", "kernels"))])
+        p = subprocess.Popen([OCHRE, "tune", "--list", "--json"], stdout=subprocess.PIPE, env=dict(os.environ, OCHRE_CACHE_DIR=self.folder))
+        r = subprocess.run([sys.executable, "-m", "json.tool"], stdin=p.stdout, capture_output=True, text=True, timeout=60)
+        p.stdout.close()
+        self.assertEqual((p.wait(), r.returncode), (0, 0), r.stderr)
+
+    def test_what_cannot_be_written(self):
+        self.measured()
+        with open("/dev/full", "w") as full:
+            self.assertIn("No space left", self.tune("--list", code=1, stdout=full))
+
+    def test_clear_takes_the_times_alone(self):
+        self.measured()
+        os.mkdir(os.path.join(self.folder, "v1"))
+        self.assertEqual(self.tune("--clear"), "measured times were removed\n")
+        self.assertEqual(os.listdir(self.folder), ["v1"])
+        self.measured()
+        self.assertEqual(json.loads(self.tune("--clear", "--json")), {"removed": True})
+        self.assertEqual(json.loads(self.tune("--list", "--json")), {"products": []})
+
+    def test_a_file_that_is_none(self):
+        for text, wanted in (("{", "blas.json"), ('{"format": 9, "products": []}', "expected format 1, found 9"),
+                             (json.dumps({"format": 1, "products": [record(BOARD, "Q9", 1, 1, 1, 1, 1)]}), 'found "Q9"')):
+            self.write(text)
+            for more in ([], ["--json"]):
+                error = self.tune("--list", *more, code=1)
+                self.assertIn(self.store, error)
+                self.assertIn(wanted, error)
+            self.tune("--clear")
+            self.assertFalse(os.path.exists(self.store))
+
+    def test_no_folder(self):
+        for args in (["--list"], ["--clear"], ["--synthetic", "tiny"]):
+            error = self.tune(*args, code=1, OCHRE_CACHE_DIR=None, XDG_CACHE_HOME=None, HOME=None)
+            self.assertIn("no folder for a cache: OCHRE_CACHE_DIR", error)
+
+    def test_what_makes_no_sense(self):
+        for args, wanted in (([], "which model?"), (["m.gguf", "--synthetic", "tiny"], "expected one"), (["a", "b"], 'unexpected argument "b"'),
+                             (["--list", "--clear"], "expected one"), (["--list", "m.gguf"], "--list is of all"),
+                             (["--clear", "m.gguf"], "--clear is of all"), (["--clear", "--device", "cpu"], "--clear is of all"),
+                             (["--list", "--synthetic", "tiny"], "--list is of all"), (["--list", "--format", "F16"], "--list is of all"),
+                             (["m.gguf", "--format", "F16"], "weight format of --synthetic"),
+                             (["--synthetic", "tiny", "--format", "Q9"], 'expected a weight format, found "Q9"'),
+                             (["--lits"], "did you mean --list?"), (["--list=1"], "--list"), (["--device"], "--device")):
+            self.measured()
+            error = self.tune(*args, code=2)
+            self.assertIn(wanted, error)
+            self.assertIn("ochre tune --help", error)
+            self.assertTrue(os.path.exists(self.store))
+
+    def test_devices_that_are_not_timed(self):
+        for device, wanted in (("cpu", "expected a GPU"), ("null", "expected a GPU"), ("sim:gfx1151", "seconds of a simulated device"),
+                               ("toaster", "toaster")):
+            for more in ([], ["--json"]):
+                error = self.tune("--synthetic", "tiny", "--device", device, *more, code=1, OCHRE_HIPBLASLT=HIPBLASLT)
+                self.assertIn(wanted, error)
+        self.assertEqual(os.listdir(self.folder), [])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=1)
