@@ -95,6 +95,8 @@ typedef enum och_kl_piece {
     OCH_KL_P_COPY_GROUPS,
     OCH_KL_P_LOAD_MATRIX,
     OCH_KL_P_HALVES,
+    OCH_KL_P_AWAIT,
+    OCH_KL_P_PREFETCH,
     OCH_KL_P_COUNT_
 } och_kl_piece;
 
@@ -126,7 +128,7 @@ typedef struct och_kl_dialect {
     /* A kernel's attributes. occupancy: as in och_kl_code. */
     void (*launch)(och_strbuf *out, const och_kl_signature *s, const och_target *t, int occupancy);
     uint32_t lds_static_bytes; /* the most LDS that code may have of its own; 0: as much as there is */
-    const char *wait;       /* for targets with OCH_DEPENDENT_LAUNCH: what comes after may start, what came before has ended */
+    const char *release;    /* for targets with OCH_DEPENDENT_LAUNCH: what is launched after may start */
     const char *lds_block;  /* what is given at the launch beyond that: bytes called och_lds, aligned to 16 */
     const och_kl_piece_row *rows;
     int n_rows;

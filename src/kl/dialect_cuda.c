@@ -332,6 +332,12 @@ static const och_kl_piece_row rows[] = {
      "    }\n"
      "    return och_bits<R>(w);\n"
      "}\n"},
+    {OCH_KL_P_AWAIT, OCH_DEPENDENT_LAUNCH, 0, {0}, FN "void och_await() { asm volatile(\"griddepcontrol.wait;\" ::: \"memory\"); }\n"},
+    {OCH_KL_P_PREFETCH, 0, 0, {0}, // PTX ISA 8.0: cp.async.bulk.prefetch
+     FN "void och_prefetch(const void *p, i64 bytes) {\n"
+     "    if (threadIdx.x == 0 && bytes > 0)\n"
+     "        asm volatile(\"cp.async.bulk.prefetch.L2.global [%0], %1;\" ::\"l\"(__cvta_generic_to_global(p)), \"r\"((u32)bytes));\n"
+     "}\n"},
     {OCH_KL_P_FENCE, 0, 0, {0},
      "template <int SCOPE> " FN "void och_fence() { // 0 wave, 1 group, 2 device, 3 system\n"
      "    if constexpr (SCOPE == 0) asm volatile(\"bar.warp.sync 0xffffffff;\" ::: \"memory\");\n"
@@ -394,7 +400,7 @@ const och_kl_dialect och_kl_dialect_cuda = {
     .vector = "typedef och_vector<%s, %d> %sx%d;\n",
     .f16 = NULL,
     .launch = launch,
-    .wait = "asm volatile(\"griddepcontrol.launch_dependents; griddepcontrol.wait;\" ::: \"memory\");", /* PTX ISA 7.8 */
+    .release = "asm volatile(\"griddepcontrol.launch_dependents;\" ::: \"memory\");", /* PTX ISA 7.8 */
     .lds_static_bytes = 49152, /* CUDA C++ Programming Guide, "Compute Capabilities": more must be dynamic */
     .lds_block = "alignas(16) extern __shared__ u8 och_lds[];",
     .rows = rows,

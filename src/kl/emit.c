@@ -365,7 +365,7 @@ static void emit_kernel(och_kl_emitter *e) {
     e->indent = 1;
     if (s->waits) {
         begin(e, NULL);
-        put(e, e->dialect->wait);
+        put(e, e->dialect->release);
         newline(e);
     }
     emit_lds(e);

@@ -64,6 +64,8 @@ static const struct {
     [OCH_KL_F_BROADCAST] = {OCH_KL_P_BROADCAST, F_OTHER, NULL},
     [OCH_KL_F_FIRST] = {OCH_KL_P_FIRST, F_PLAIN, "first"},
     [OCH_KL_F_BALLOT] = {OCH_KL_P_BALLOT, F_PLAIN, "ballot"},
+    [OCH_KL_F_AWAIT] = {OCH_KL_P_AWAIT, F_PLAIN, "await"},
+    [OCH_KL_F_PREFETCH] = {OCH_KL_P_PREFETCH, F_OTHER, NULL},
     [OCH_KL_F_FENCE] = {OCH_KL_P_FENCE, F_EXTRA, "fence"},
     [OCH_KL_F_ATOMIC_ADD] = {OCH_KL_P_ATOMIC_ADD, F_ATOMIC, "atomic_add"},
     [OCH_KL_F_ATOMIC_MIN] = {OCH_KL_P_ATOMIC_MIN, F_ATOMIC, "atomic_min"},
@@ -215,6 +217,13 @@ void och_kl_emit_call(och_kl_emitter *e, const och_kl_ir *x, int prec) {
         else if (f == OCH_KL_F_MMA) emit_mma(e, x);
         else if (f == OCH_KL_F_COPY_ASYNC) emit_copy_async(e, x);
         else if (f == OCH_KL_F_HALVES) emit_halves(e, x);
+        else if (f == OCH_KL_F_PREFETCH) {
+            put(e, "och_prefetch(");
+            och_kl_emit_address(e, &x->mem, false, false);
+            put(e, ", ");
+            och_kl_emit_expr(e, x->args[0], OCH_KL_PREC_ANY);
+            put(e, ")");
+        }
         else if (f == OCH_KL_F_LOAD_MATRIX) {
             put(e, "och_load_matrix(");
             och_kl_emit_address(e, &x->mem, false, false);

@@ -219,6 +219,7 @@ static bool place_from(och_kl_spec *s, const och_kl_expr *e, const och_kl_val *b
 }
 
 static bool may_read(och_kl_spec *s, och_kl_pos pos, const och_kl_buffer *b) {
+    s->read_early |= !s->awaited;
     if (b->in || b->written) return true;
     och_kl_error(s->diag, pos, "%s is `out`: nothing is in it before this kernel writes", b->ast->name);
     och_kl_note(s->diag, b->ast->pos, "`inout` reads and writes");
@@ -437,6 +438,22 @@ static bool scope_of(och_kl_spec *s, const och_kl_expr *e, int *out) {
     return och_kl_error(s->diag, e->pos, "expected a scope: wave, group, device or system");
 }
 
+/* In a kernel without one, spec.c puts it first. Nothing that came before may be missed, nor written over. */
+static bool await(och_kl_spec *s, const och_kl_expr *e) {
+    if (e->args) return och_kl_error(s->diag, e->pos, "await takes nothing");
+    if (!s->in_kernel || s->list != &s->code->body)
+        return och_kl_error(s->diag, e->pos, "await stands in a kernel's body itself, under no condition and in no loop");
+    if (s->awaited) return och_kl_error(s->diag, e->pos, "expected one await, found a second");
+    if (s->read_early) return och_kl_error(s->diag, e->pos, "await stands behind a read of what the kernels before may still write");
+    for (int i = 0; i < s->n_buffers; i++)
+        if (s->buffers[i].written)
+            return och_kl_error(s->diag, e->pos, "await stands behind a write of %s", s->buffers[i].ast->name);
+    s->awaited = true;
+    if (s->sig->waits)
+        och_kl_do(s, e->pos, och_kl_call(s->code, e->pos, OCH_KL_F_AWAIT, scalar(OCH_KL_VOID), 0, NULL, 0));
+    return true;
+}
+
 bool och_kl_atomic(och_kl_spec *s, const och_kl_expr *e, const char *name, bool *out_is, och_kl_val *out) {
     static const struct {
         const char *name;
@@ -458,6 +475,11 @@ bool och_kl_atomic(och_kl_spec *s, const och_kl_expr *e, const char *name, bool 
                   och_kl_call(s->code, e->pos, OCH_KL_F_FENCE, och_kl_type_of(OCH_KL_VOID, 1), scope, NULL, 0));
         *out = (och_kl_val){.kind = OCH_KL_V_VOID};
         return true;
+    }
+    if (!strcmp(name, "await")) {
+        *out_is = true;
+        *out = (och_kl_val){.kind = OCH_KL_V_VOID};
+        return await(s, e);
     }
     size_t m = 0;
     while (m < sizeof all / sizeof *all && strcmp(all[m].name, name)) m++;

@@ -524,6 +524,10 @@ static och_status lower(och_kl_spec *s, och_err *err) {
         if (b->format) ok = och_kl_format_planes(s, b);
     }
     ok = ok && och_kl_stmts(s, k->body) && lds_total(s);
+    if (ok && s->sig->waits && !s->awaited) {
+        s->list = &s->prologue;
+        och_kl_do(s, k->pos, och_kl_call(s->code, k->pos, OCH_KL_F_AWAIT, och_kl_type_of(OCH_KL_VOID, 1), 0, NULL, 0));
+    }
     if (s->prologue.first) {
         s->prologue.last->next = s->code->body.first;
         s->code->body.first = s->prologue.first;

@@ -168,6 +168,8 @@ typedef struct och_kl_spec {
     int depth;           /* of blocks in the kernel */
     bool constants_only; /* no run-time value may come out of an expression */
     bool in_kernel;
+    bool awaited;    /* an await() stands in the kernel */
+    bool read_early; /* something beside weights was read before it */
     och_kl_level *levels; /* of variables and loops, by number; lasts over the lowerings. Owned */
     int n_levels, cap_levels, next_level;
     bool again;
@@ -336,6 +338,8 @@ bool och_kl_unit_of(och_kl_spec *s, const och_kl_expr *e, const och_kl_val *row,
 och_kl_bundle *och_kl_bundle_new(och_kl_spec *s, och_kl_pos pos, och_kl_buffer *b, och_kl_ir *row, och_kl_ir *unit,
                                  och_kl_level level, bool streamed);
 bool och_kl_unit_field(och_kl_spec *s, och_kl_pos pos, const och_kl_val *unit, const char *name, och_kl_val *out);
+/* w.prefetch(first, n): n rows of weights, as many of them as there are; nothing where the target has no such instruction. */
+bool och_kl_prefetch(och_kl_spec *s, const och_kl_expr *e, const och_kl_val *buffer);
 bool och_kl_put(och_kl_spec *s, const och_kl_expr *e, const och_kl_val *row);
 
 /* ---- call.c, call_math.c ---- */
