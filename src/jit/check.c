@@ -124,7 +124,8 @@ static och_status check_ptx(const char *text, const och_jit_job *job, const och_
     p = p ? p + strlen("\n.target") : "";
     p += strspn(p, " \t");
     size_t n = strcspn(p, " \t\r\n,/");
-    if (n == strlen(target->name) && !memcmp(p, target->name, n)) return OCH_OK;
+    size_t same = strlen(target->name), own = n == same + 1 && p[same] == 'a'; /* sm_90a: of sm_90 alone */
+    if (n == same + own && !memcmp(p, target->name, same)) return OCH_OK;
     return och_err_set(err, OCH_CORRUPT, "%s: expected code for %s, found PTX for \"%.*s\"", job->label, target->name,
                        (int)OCH_MIN(n, 40), p);
 }

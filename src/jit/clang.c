@@ -139,7 +139,7 @@ static och_status arguments(const och_candidate *c, const och_jit_job *job, och_
     const char *const *words = hip ? for_hip : for_cuda;
     for (size_t i = 0; i < (hip ? OCH_COUNT(for_hip) : OCH_COUNT(for_cuda)); i++) add(out, words[i]);
     for (size_t i = 0; i < OCH_COUNT(common); i++) add(out, common[i]);
-    snprintf(one, sizeof one, "%s=%s", hip ? "--offload-arch" : "--cuda-gpu-arch", job->target.name);
+    snprintf(one, sizeof one, "%s=%s%s", hip ? "--offload-arch" : "--cuda-gpu-arch", job->target.name, !hip && q->own_target ? "a" : "");
     add(out, one);
     snprintf(one, sizeof one, "-O%d", job->opt_level);
     add(out, one);

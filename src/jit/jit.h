@@ -48,6 +48,7 @@ typedef struct och_jit_request {
     bool prelude;          /* the text uses HIP's or CUDA's own words (__global__, threadIdx, __syncthreads): they are defined
                               where the compiler does not bring them. false: the text defines what it uses */
     const char *target;    /* whole name, as in target/target.h: "gfx942:sramecc+:xnack-", "gfx11-generic", "sm_90" */
+    bool own_target;       /* the text has what no later target of the family takes: sm_90 is compiled as sm_90a */
     int wave_size;         /* 32, 64; 0: the target's default */
     int opt_level;         /* 1, 2, 3; 0: 3 */
     const char *const *flags; /* further flags, in clang's spelling */

@@ -40,6 +40,7 @@ och_status och_jit_kernel_init(och_jit_kernel *k, const och_kl_unit *unit, const
     memset(k, 0, sizeof *k);
     OCH_TRY(och_kl_specialise(unit, kernel, bindings, n_bindings, profile, &code, diag, err));
     k->signature = *och_kl_code_signature(code);
+    bool own_target = och_kl_code_own_target(code);
     och_status st = och_kl_emit(code, &k->text, err);
     och_kl_code_destroy(code);
     if (st == OCH_OK) st = och_kl_signature_write(&k->signature, &k->record, err);
@@ -57,6 +58,7 @@ och_status och_jit_kernel_init(och_jit_kernel *k, const och_kl_unit *unit, const
         .file_name = unit->files->name,
         .dialect = profile->target.target->vendor == OCH_VENDOR_AMD ? OCH_JIT_HIP : OCH_JIT_CUDA,
         .target = s->target,
+        .own_target = own_target,
         .clang_min = OCH_KL_CLANG_MIN,
         .wave_size = s->wave,
         .symbol = s->entry,

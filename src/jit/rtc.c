@@ -302,8 +302,9 @@ static och_status arguments_hiprtc(const och_candidate *c, const och_jit_job *jo
 static och_status arguments_nvrtc(const och_candidate *c, const och_jit_job *job, och_strbuf *out, och_err *err) {
     const calls *k = c->calls;
     char one[OCH_TARGET_NAME_BYTES + 32];
-    if (k->kind == OCH_JIT_CUBIN) snprintf(one, sizeof one, "--gpu-architecture=%s", job->target.name);
-    else snprintf(one, sizeof one, "--gpu-architecture=compute_%s", job->target.name + strlen("sm_"));
+    const char *own = job->request->own_target ? "a" : "";
+    if (k->kind == OCH_JIT_CUBIN) snprintf(one, sizeof one, "--gpu-architecture=%s%s", job->target.name, own);
+    else snprintf(one, sizeof one, "--gpu-architecture=compute_%s%s", job->target.name + strlen("sm_"), own);
     add(out, one);
     add(out, "-std=c++17");
     add(out, "-fmad=false");

@@ -80,6 +80,7 @@ typedef enum och_kl_piece {
     OCH_KL_P_WAVE_SCAN,
     OCH_KL_P_BALLOT,
     OCH_KL_P_BARRIER,
+    OCH_KL_P_BARRIER_ALL,
     OCH_KL_P_FENCE,
     OCH_KL_P_ATOMIC_ADD,
     OCH_KL_P_ATOMIC_MIN,
@@ -95,6 +96,8 @@ typedef enum och_kl_piece {
     OCH_KL_P_COPY_GROUPS,
     OCH_KL_P_LOAD_MATRIX,
     OCH_KL_P_HALVES,
+    OCH_KL_P_GROUP_PLACE,
+    OCH_KL_P_GROUP_STEPS,
     OCH_KL_P_AWAIT,
     OCH_KL_P_PREFETCH,
     OCH_KL_P_COUNT_
@@ -129,7 +132,7 @@ typedef struct och_kl_dialect {
     void (*launch)(och_strbuf *out, const och_kl_signature *s, const och_target *t, int occupancy);
     uint32_t lds_static_bytes; /* the most LDS that code may have of its own; 0: as much as there is */
     const char *release;    /* for targets with OCH_DEPENDENT_LAUNCH: what is launched after may start */
-    const char *lds_block;  /* what is given at the launch beyond that: bytes called och_lds, aligned to 16 */
+    const char *lds_block;  /* what is given at the launch beyond that: bytes called och_lds; format, of their alignment */
     const och_kl_piece_row *rows;
     int n_rows;
 } och_kl_dialect;

@@ -300,7 +300,13 @@ static const och_kl_piece_row rows[] = {
         "    asm volatile(\"{ .reg .pred p; setp.ne.u32 p, %1, 0; vote.sync.ballot.b32 %0, p, 0xffffffff; }\" : \"=r\"(r) : \"r\"((u32)c));\n"
         "    return r;\n"
         "}\n"},
-    {OCH_KL_P_BARRIER, 0, 0, {0}, FN "void och_barrier() { asm volatile(\"bar.sync 0;\" ::: \"memory\"); }\n"},
+    {OCH_KL_P_BARRIER, 0, 0, {0},
+     FN "void och_barrier() { asm volatile(\"bar.sync 0;\" ::: \"memory\"); }\n"},
+    /* PTX ISA, "Async proxy": wgmma reads LDS beside the lanes' way to it. */
+    {OCH_KL_P_BARRIER_ALL, 0, 0, {0},
+     FN "void och_barrier_all() { // what was written to LDS is there for wgmma too\n"
+        "    asm volatile(\"fence.proxy.async.shared::cta; bar.sync 0;\" ::: \"memory\");\n"
+        "}\n"},
     /* PTX ISA, "Data Movement and Conversion Instructions": cp.async, ldmatrix; addresses in the shared window are of 32 bits. */
     {OCH_KL_P_SHARED, 0, 0, {0},
      "#ifdef __clang__\n" FN "u32 och_shared(const void *p) { return (u32)(u64)(const __attribute__((address_space(3))) u8 *)p; }\n"
@@ -338,6 +344,23 @@ static const och_kl_piece_row rows[] = {
      "    if (threadIdx.x == 0 && bytes > 0)\n"
      "        asm volatile(\"cp.async.bulk.prefetch.L2.global [%0], %1;\" ::\"l\"(__cvta_generic_to_global(p)), \"r\"((u32)bytes));\n"
      "}\n"},
+    /* PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions": where a matrix begins in 16 bytes (bits 0 to 13), what is not
+     * looked at where 16 columns are within a swizzled row (16 to 29), how far eight rows are apart (32 to 45), the swizzle (62, 63). */
+    {OCH_KL_P_GROUP_PLACE, 0, 0, {OCH_KL_P_SHARED},
+     "template <int ROW> " FN "u64 och_group_place(const void *p) { // rows of ROW bytes\n"
+     "    return (u64)(och_shared(p) >> 4 & 0x3fff) | (u64)1 << 16 | (u64)(ROW / 2) << 32 | (u64)(ROW == 128 ? 1 : ROW == 64 ? 2 : 3) << 62;\n"
+     "}\n"},
+    /* What is read of the accumulators behind a wait may not be read in front of it. */
+    {OCH_KL_P_GROUP_STEPS, 0, 0, {0},
+     FN "void och_group_begin() { asm volatile(\"wgmma.fence.sync.aligned;\" ::: \"memory\"); }\n" FN
+        "void och_group_end() { asm volatile(\"wgmma.commit_group.sync.aligned;\" ::: \"memory\"); }\n"
+        "template <int N, int M> " FN "void och_group_wait(f32x4 (&c)[M]) {\n"
+        "    asm volatile(\"wgmma.wait_group.sync.aligned %0;\" ::\"n\"(N) : \"memory\");\n"
+        "    if constexpr (N == 0) {\n"
+        "#pragma unroll\n"
+        "        for (int i = 0; i < M; i++) asm volatile(\"\" : \"+f\"(c[i][0]), \"+f\"(c[i][1]), \"+f\"(c[i][2]), \"+f\"(c[i][3])::\"memory\");\n"
+        "    }\n"
+        "}\n"},
     {OCH_KL_P_FENCE, 0, 0, {0},
      "template <int SCOPE> " FN "void och_fence() { // 0 wave, 1 group, 2 device, 3 system\n"
      "    if constexpr (SCOPE == 0) asm volatile(\"bar.warp.sync 0xffffffff;\" ::: \"memory\");\n"
@@ -402,7 +425,7 @@ const och_kl_dialect och_kl_dialect_cuda = {
     .launch = launch,
     .release = "asm volatile(\"griddepcontrol.launch_dependents;\" ::: \"memory\");", /* PTX ISA 7.8 */
     .lds_static_bytes = 49152, /* CUDA C++ Programming Guide, "Compute Capabilities": more must be dynamic */
-    .lds_block = "alignas(16) extern __shared__ u8 och_lds[];",
+    .lds_block = "alignas(%d) extern __shared__ u8 och_lds[];",
     .rows = rows,
     .n_rows = (int)(sizeof rows / sizeof rows[0]),
 };

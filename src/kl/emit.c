@@ -18,6 +18,7 @@ void och_kl_need(och_kl_emitter *e, och_kl_piece piece) {
     if (piece == OCH_KL_P_DOT2) och_kl_type_name(e, och_kl_type_of(OCH_KL_F16, 2), name);
     if (piece == OCH_KL_P_PACK4_I8) och_kl_type_name(e, och_kl_type_of(OCH_KL_F32, 4), name);
     if (piece == OCH_KL_P_UNPACK4_I8) och_kl_type_name(e, och_kl_type_of(OCH_KL_I32, 4), name);
+    if (piece == OCH_KL_P_GROUP_STEPS) och_kl_type_name(e, och_kl_type_of(OCH_KL_F32, 4), name);
     if (piece == OCH_KL_P_LOAD_MATRIX) och_kl_type_name(e, och_kl_type_of(OCH_KL_U32, 4), name);
     if (piece == OCH_KL_P_UNPACK4_U8) och_kl_type_name(e, och_kl_type_of(OCH_KL_U32, 4), name);
 }
@@ -253,6 +254,8 @@ static void emit_store(och_kl_emitter *e, const och_kl_ins *x) {
     put(e, ");");
 }
 
+static bool uses_groups(const och_kl_emitter *e) { return och_kl_uses(e->c, OCH_KL_F_GROUP_MMA); }
+
 static void emit_ins(och_kl_emitter *e, const och_kl_ins *x) {
     begin(e, &x->pos);
     switch (x->kind) {
@@ -288,8 +291,13 @@ static void emit_ins(och_kl_emitter *e, const och_kl_ins *x) {
         break;
     case OCH_KL_I_BLOCK: emit_body(e, &x->body); break;
     case OCH_KL_I_BARRIER:
-        och_kl_need(e, OCH_KL_P_BARRIER);
-        put(e, "och_barrier();");
+        if (uses_groups(e)) {
+            och_kl_need(e, OCH_KL_P_BARRIER_ALL);
+            put(e, "och_barrier_all();");
+        } else {
+            och_kl_need(e, OCH_KL_P_BARRIER);
+            put(e, "och_barrier();");
+        }
         break;
     case OCH_KL_I_BREAK: put(e, "break;"); break;
     case OCH_KL_I_CONTINUE: put(e, "continue;"); break;
@@ -338,7 +346,8 @@ static void emit_lds(och_kl_emitter *e) {
     uint64_t at = 0;
     if (e->c->signature.lds_launch_bytes) {
         begin(e, NULL);
-        put(e, e->dialect->lds_block);
+        int align = uses_groups(e) ? OCH_KL_GROUP_ALIGN : 16;
+        och_strbuf_printf(e->out, e->dialect->lds_block, align);
         newline(e);
     }
     for (const och_kl_var *v = e->c->vars; v; v = v->next) {
@@ -411,6 +420,12 @@ static void emit_prologue(och_kl_emitter *e, och_strbuf *text) {
         och_kl_matrix_text(e->matrices[i], text);
         och_strbuf_puts(text, "\n");
     }
+    for (int b = 0; b < 2; b++)
+        for (uint32_t n = 1; n <= 32; n++)
+            if (e->group_matrices[b][n]) {
+                och_kl_group_matrix_text(b ? OCH_KL_BF16 : OCH_KL_F16, 8 * n, text);
+                och_strbuf_puts(text, "\n");
+            }
 }
 
 och_status och_kl_emit(const och_kl_code *c, och_strbuf *text, och_err *err) {

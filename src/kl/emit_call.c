@@ -82,6 +82,11 @@ static const struct {
     [OCH_KL_F_COPY_COMMIT] = {OCH_KL_P_COPY_GROUPS, F_PLAIN, "copy_commit"},
     [OCH_KL_F_COPY_WAIT] = {OCH_KL_P_COPY_GROUPS, F_EXTRA, "copy_wait"},
     [OCH_KL_F_LOAD_MATRIX] = {OCH_KL_P_LOAD_MATRIX, F_OTHER, NULL},
+    [OCH_KL_F_GROUP_PLACE] = {OCH_KL_P_GROUP_PLACE, F_OTHER, NULL},
+    [OCH_KL_F_GROUP_BEGIN] = {OCH_KL_P_GROUP_STEPS, F_PLAIN, "group_begin"},
+    [OCH_KL_F_GROUP_MMA] = {OCH_KL_P_GROUP_STEPS, F_OTHER, NULL},
+    [OCH_KL_F_GROUP_END] = {OCH_KL_P_GROUP_STEPS, F_PLAIN, "group_end"},
+    [OCH_KL_F_GROUP_WAIT] = {OCH_KL_P_GROUP_STEPS, F_OTHER, NULL},
     [OCH_KL_F_HALVES] = {OCH_KL_P_HALVES, F_OTHER, NULL},
 };
 
@@ -170,6 +175,17 @@ static void emit_mma(och_kl_emitter *e, const och_kl_ir *x) {
     put(e, ")");
 }
 
+static void emit_group_mma(och_kl_emitter *e, const och_kl_ir *x) {
+    bool bf16 = x->extra & OCH_KL_GROUP_BF16;
+    uint32_t n = (uint32_t)(x->extra & ~OCH_KL_GROUP_BF16);
+    char name[OCH_KL_GROUP_NAME_BYTES];
+    e->group_matrices[bf16][n / 8] = true;
+    och_strbuf_printf(e->out, "%s(&%s[%u], ", och_kl_group_matrix_name(bf16 ? OCH_KL_BF16 : OCH_KL_F16, n, name),
+                      och_kl_var_name(e, x->var), (unsigned)x->at[0]);
+    emit_args(e, x, 0);
+    put(e, ")");
+}
+
 static void emit_copy_async(och_kl_emitter *e, const och_kl_ir *x) {
     och_strbuf_printf(e->out, "och_copy_async(&%s[", och_kl_var_name(e, x->var));
     och_kl_emit_expr(e, x->args[0], OCH_KL_PREC_ANY);
@@ -222,6 +238,13 @@ void och_kl_emit_call(och_kl_emitter *e, const och_kl_ir *x, int prec) {
             och_kl_emit_address(e, &x->mem, false, false);
             put(e, ", ");
             och_kl_emit_expr(e, x->args[0], OCH_KL_PREC_ANY);
+            put(e, ")");
+        }
+        else if (f == OCH_KL_F_GROUP_MMA) emit_group_mma(e, x);
+        else if (f == OCH_KL_F_GROUP_WAIT) och_strbuf_printf(e->out, "och_group_wait<%d>(%s)", x->extra, och_kl_var_name(e, x->var));
+        else if (f == OCH_KL_F_GROUP_PLACE) {
+            och_strbuf_printf(e->out, "och_group_place<%d>(", x->extra);
+            och_kl_emit_address(e, &x->mem, false, false);
             put(e, ")");
         }
         else if (f == OCH_KL_F_LOAD_MATRIX) {

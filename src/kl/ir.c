@@ -368,6 +368,7 @@ static och_kl_uniformity call_uniformity(const och_kl_code *c, och_kl_intrinsic 
     case OCH_KL_F_ATOMIC_ADD: case OCH_KL_F_ATOMIC_MIN: case OCH_KL_F_ATOMIC_MAX: case OCH_KL_F_ATOMIC_OR:
     case OCH_KL_F_ATOMIC_AND: case OCH_KL_F_ATOMIC_EXCHANGE: case OCH_KL_F_ATOMIC_CAS: case OCH_KL_F_ATOMIC_LOAD:
     case OCH_KL_F_ATOMIC_STORE: case OCH_KL_F_MMA: case OCH_KL_F_LOAD_MATRIX: return OCH_KL_U_LANE;
+    case OCH_KL_F_GROUP_PLACE: return OCH_KL_U_WAVE;
     default: return of_args;
     }
 }
@@ -383,6 +384,9 @@ och_kl_ir *och_kl_call(och_kl_code *c, och_kl_pos pos, och_kl_intrinsic f, och_k
     c->used[f / 32] |= 1u << f % 32;
     return x;
 }
+
+bool och_kl_code_own_target(const och_kl_code *c) { return och_kl_uses(c, OCH_KL_F_GROUP_MMA); }
+bool och_kl_uses(const och_kl_code *c, och_kl_intrinsic f) { return c->used[f / 32] >> f % 32 & 1; }
 
 och_kl_var *och_kl_new_var(och_kl_code *c, const char *name, och_kl_type t, och_kl_space space, const uint32_t *dims,
                            int n_dims) {

@@ -101,7 +101,7 @@ struct och_kl_ir {
     int op;
     och_kl_intrinsic intrinsic;
     int extra; /* an intrinsic's constant: scope, cluster size, matrix row (matrix.def) */
-    och_kl_mem mem; /* LOAD, atomics, copies and LOAD_MATRIX */
+    och_kl_mem mem; /* LOAD, atomics, copies, LOAD_MATRIX and GROUP_PLACE */
     int n_args;
     och_kl_ir **args;
     bool effects; /* a call that is never moved or dropped stands in it */
@@ -181,6 +181,8 @@ och_kl_ir *och_kl_call(och_kl_code *c, och_kl_pos pos, och_kl_intrinsic f, och_k
 och_kl_var *och_kl_new_var(och_kl_code *c, const char *name, och_kl_type t, och_kl_space space, const uint32_t *dims,
                            int n_dims);
 och_kl_ins *och_kl_ins_new(och_kl_code *c, och_kl_list *to, och_kl_ins_kind kind, och_kl_pos pos);
+/* Whether a call of f was made. */
+bool och_kl_uses(const och_kl_code *c, och_kl_intrinsic f);
 /* Constant value of a node, when it is one. */
 bool och_kl_is_int(const och_kl_ir *x, int64_t *out_v);
 

@@ -43,7 +43,7 @@ typedef struct och_kl_binding {
 
 /* Part of a code's identity (jit/kernel.h): goes up with every change of what the same source becomes, so that packs of before
  * are known to be stale. */
-#define OCH_KL_EMITTER 3
+#define OCH_KL_EMITTER 4
 /* The first clang with every builtin that the text for AMD's targets uses (__builtin_elementwise_fma). */
 #define OCH_KL_CLANG_MIN 17
 
@@ -128,6 +128,8 @@ OCH_WARN_UNUSED och_status och_kl_specialise(const och_kl_unit *u, const char *k
                                              int n_bindings, const och_kl_profile *profile, och_kl_code **out_code,
                                              och_strbuf *diag, och_err *err);
 void och_kl_code_destroy(och_kl_code *c);
+/* Whether the code is of its target alone: of sm_90 the code is sm_90a's, which later devices do not take. */
+bool och_kl_code_own_target(const och_kl_code *code);
 const och_kl_signature *och_kl_code_signature(const och_kl_code *c);
 
 /* Appends the text: HIP C++ for AMD targets, CUDA C++ for NVIDIA's. */

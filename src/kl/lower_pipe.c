@@ -170,7 +170,10 @@ bool och_kl_stmt_pipeline(och_kl_spec *s, const och_kl_stmt *x) {
         s->pipe = NULL;
         och_kl_ins *work = och_kl_ins_new(c, s->list, OCH_KL_I_BLOCK, pos);
         och_kl_scratch_unknown(s);
+        const och_kl_list *outer_do = s->pipe_do;
+        s->pipe_do = work ? &work->body : NULL;
         if (!work || !part(s, &p, x->body, &work->body, och_kl_use(c, pos, k), slot_rd)) ok = false;
+        s->pipe_do = outer_do;
         if (depth == 1) och_kl_barrier(s, pos);
         och_kl_insert_after(s->list, s->list->last, post);
         if (own.copied) wait_for_copies(s, pos, depth);

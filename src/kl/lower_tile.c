@@ -76,6 +76,11 @@ static bool matrix_of(och_kl_spec *s, const och_kl_expr *e, och_kl_tile_lds *out
     return !v.ir || out->offset;
 }
 
+void och_kl_end_products(och_kl_spec *s, och_kl_pos pos) {
+    if (s->pending) och_kl_tile_wait(s->code, s->list, pos, s->pending);
+    s->pending = NULL;
+}
+
 typedef struct element_call {
     och_kl_spec *s;
     const och_kl_expr *lambda;
@@ -152,10 +157,14 @@ bool och_kl_tile_method(och_kl_spec *s, const och_kl_expr *e, const och_kl_val *
     char what[24] = "a tile's ";
     strcat(what, name);
     if (!och_kl_need_group(s, e->pos, what)) return false;
+    if (m) och_kl_end_products(s, e->pos);
     if (m == 0) {
         och_kl_tile_lds a, b;
         if (!matrix_of(s, e->args, &a) || !matrix_of(s, e->args->next, &b)) return false;
+        if (s->pending != t) och_kl_end_products(s, e->pos);
         st = och_kl_tile_mma(s->code, s->list, e->pos, t, &a, &b, &err);
+        s->pending = t;
+        if (s->list != s->pipe_do) och_kl_end_products(s, e->pos);
     } else if (m == 1 || m == 2) {
         const och_kl_expr *l = e->args;
         int params = 0;

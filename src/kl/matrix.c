@@ -1,6 +1,7 @@
 #include "kl/matrix.h"
 
 #include <stddef.h>
+#include <stdio.h>
 
 #define MT(t) OCH_MT_##t
 enum { OP_0 = 0, OP_SPARSE_MATRIX = OCH_SPARSE_MATRIX };
@@ -125,4 +126,26 @@ void och_kl_matrix_text(const och_kl_matrix *m, och_strbuf *text) {
     default: builtin_body(m, text); break;
     }
     och_strbuf_puts(text, "}\n");
+}
+
+const char *och_kl_group_matrix_name(och_kl_base in, uint32_t n, char buf[OCH_KL_GROUP_NAME_BYTES]) {
+    snprintf(buf, OCH_KL_GROUP_NAME_BYTES, "och_group_mma_m64n%uk16_%s", (unsigned)n, och_kl_base_names[in]);
+    return buf;
+}
+
+void och_kl_group_matrix_text(och_kl_base in, uint32_t n, och_strbuf *text) {
+    char name[OCH_KL_GROUP_NAME_BYTES];
+    const char *type = och_kl_base_names[in];
+    och_strbuf_printf(text, "static __device__ __forceinline__ void %s(f32x4 *c, u64 a, u64 b) {\n", och_kl_group_matrix_name(in, n, name));
+    och_strbuf_printf(text, "    asm volatile(\"{ .reg .pred p; setp.ne.b32 p, 1, 0; wgmma.mma_async.sync.aligned.m64n%uk16.f32.%s.%s {\"", (unsigned)n, type, type);
+    for (uint32_t i = 0; i < n / 2; i += 8) {
+        och_strbuf_puts(text, "\n                 \"");
+        for (uint32_t j = i; j < i + 8 && j < n / 2; j++) och_strbuf_printf(text, "%%%u%s", (unsigned)j, j + 1 < n / 2 ? ", " : "");
+        och_strbuf_puts(text, "\"");
+    }
+    och_strbuf_printf(text, "\n                 \"}, %%%u, %%%u, p, 1, 1, 0, 0; }\"\n                 : ", (unsigned)(n / 2), (unsigned)(n / 2 + 1));
+    for (uint32_t i = 0; i < n / 8; i++)
+        och_strbuf_printf(text, "%s\"+f\"(c[%u][0]), \"+f\"(c[%u][1]), \"+f\"(c[%u][2]), \"+f\"(c[%u][3])", i ? ",\n                   " : "",
+                          (unsigned)i, (unsigned)i, (unsigned)i, (unsigned)i);
+    och_strbuf_puts(text, "\n                 : \"l\"(a), \"l\"(b));\n}\n");
 }

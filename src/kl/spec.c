@@ -495,7 +495,7 @@ static bool lds_total(och_kl_spec *s) {
                             (long long)limit);
     s->sig->lds_bytes = (uint32_t)total;
     uint32_t most = och_kl_dialect_of(&s->profile)->lds_static_bytes;
-    s->sig->lds_launch_bytes = most && total > most ? (uint32_t)total : 0;
+    s->sig->lds_launch_bytes = most && (total > most || och_kl_uses(s->code, OCH_KL_F_GROUP_MMA)) ? (uint32_t)total : 0;
     return true;
 }
 

@@ -191,6 +191,8 @@ typedef struct och_kl_spec {
     och_kl_list *deferred, *stage_outer;
     struct och_kl_pipe *pipe; /* in the stage of a pipeline whose copies may go by themselves; else NULL */
     bool one_slot; /* in the stage of a pipeline of depth 1: a store before `do` would be to what `do` reads */
+    const och_kl_list *pipe_do; /* the statements of `do` themselves, not those of a block in it; NULL: not in `do` */
+    struct och_kl_tile *pending; /* of which a product is under way that the next barrier waits for */
     const struct och_kl_tile_at *tile_at; /* the element of which map or each is at */
     const struct och_kl_tile *tile;
 } och_kl_spec;
@@ -360,6 +362,7 @@ bool och_kl_stmt_while(och_kl_spec *s, const och_kl_stmt *x);
 bool och_kl_stmt_pipeline(och_kl_spec *s, const och_kl_stmt *x);
 bool och_kl_stmt_copy(och_kl_spec *s, const och_kl_stmt *x);
 bool och_kl_var_tile(och_kl_spec *s, const och_kl_stmt *x);
+void och_kl_end_products(och_kl_spec *s, och_kl_pos pos); /* waits for what is pending */
 bool och_kl_tile_method(och_kl_spec *s, const och_kl_expr *e, const och_kl_val *tile, const char *name,
                         och_kl_val *out);
 bool och_kl_rowvec_index(och_kl_spec *s, const och_kl_expr *e, const och_kl_val *v, och_kl_val *out);

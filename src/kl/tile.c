@@ -96,6 +96,7 @@ och_status och_kl_tile_create(och_kl_code *c, och_kl_list *to, och_kl_pos pos, c
         return och_err_set(err, OCH_INVALID, "the elements of a tile are f32 or i32, found %s", och_kl_base_names[base]);
     if (!rows || !cols || rows > 65536 || cols > 65536)
         return och_err_set(err, OCH_INVALID, "a tile of %u x %u: expected 16 to 65536 along each side", rows, cols);
+    bool given = wave_rows;
     if (!wave_rows && !choose_split(rows, cols, waves, &wave_rows, &wave_cols))
         return och_err_set(
             err, OCH_INVALID,
@@ -124,16 +125,20 @@ och_status och_kl_tile_create(och_kl_code *c, och_kl_list *to, och_kl_pos pos, c
     t->frag_rows = rows / wave_rows / m->m;
     t->frag_cols = cols / wave_cols / m->n;
     t->n_row_slots = t->frag_rows * l.n_slots;
+    t->row_step = m->m;
+    t->given_split = given;
 
     const och_kl_type i32 = och_kl_type_of(OCH_KL_I32, 1);
     t->lane = och_kl_tile_let(c, to, pos, "lane", och_kl_call(c, pos, OCH_KL_F_LANE, i32, 0, NULL, 0));
-    och_kl_var *wave = och_kl_tile_let(c, to, pos, "wave", och_kl_call(c, pos, OCH_KL_F_WAVE_ID, i32, 0, NULL, 0));
+    och_kl_var *wave = t->wave = och_kl_tile_let(c, to, pos, "wave", och_kl_call(c, pos, OCH_KL_F_WAVE_ID, i32, 0, NULL, 0));
     och_kl_ir *row = och_kl_binary(c, pos, '/', och_kl_use(c, pos, wave), och_kl_tile_i32(c, pos, wave_cols));
     och_kl_ir *col = och_kl_binary(c, pos, '%', och_kl_use(c, pos, wave), och_kl_tile_i32(c, pos, wave_cols));
     t->wave_row0 = och_kl_tile_let(c, to, pos, "wave_row",
                                    och_kl_binary(c, pos, '*', row, och_kl_tile_i32(c, pos, rows / wave_rows)));
+    t->declares[0] = to->last;
     t->wave_col0 = och_kl_tile_let(c, to, pos, "wave_col",
                                    och_kl_binary(c, pos, '*', col, och_kl_tile_i32(c, pos, cols / wave_cols)));
+    t->declares[1] = to->last;
     t->row0 = och_kl_tile_let(c, to, pos, "row",
                               och_kl_binary(c, pos, '+', och_kl_use(c, pos, t->wave_row0),
                                             och_kl_tile_lane_part(c, pos, &l.f, t->lane, 'r')));
@@ -152,12 +157,18 @@ och_status och_kl_tile_create(och_kl_code *c, och_kl_list *to, och_kl_pos pos, c
     return och_kl_tile_done(c, err);
 }
 
+void och_kl_tile_wait(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t) {
+    if (!t->pending) return;
+    t->pending = false;
+    och_kl_tile_wait_for(c, to, pos, t, 0);
+}
+
 /* ---- elements ---- */
 
 static och_kl_tile_at element(och_kl_code *c, och_kl_pos pos, const och_kl_tile *t, const och_kl_tile_layout *l,
                               uint32_t fr, uint32_t fc, uint32_t e) {
     och_kl_tile_at at = {0};
-    at.row = och_kl_binary(c, pos, '+', och_kl_use(c, pos, t->row0), och_kl_tile_i32(c, pos, fr * t->matrix->m + l->row[e]));
+    at.row = och_kl_binary(c, pos, '+', och_kl_use(c, pos, t->row0), och_kl_tile_i32(c, pos, fr * t->row_step + l->row[e]));
     at.col = och_kl_binary(c, pos, '+', och_kl_use(c, pos, t->col0), och_kl_tile_i32(c, pos, fc * t->matrix->n + l->col[e]));
     at.value = och_kl_elem(c, pos, och_kl_tile_use(c, pos, t->acc, fr * t->frag_cols + fc), (int)e);
     at.row_slot = fr * l->n_slots + l->slot[e];
@@ -168,6 +179,7 @@ och_status och_kl_tile_map(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_
                            void *self, och_err *err) {
     och_kl_tile_layout l;
     och_kl_tile_layout_of(t->matrix, &l);
+    och_kl_tile_touch(c, to, pos, t);
     for (uint32_t fr = 0; fr < t->frag_rows; fr++)
         for (uint32_t fc = 0; fc < t->frag_cols; fc++) {
             och_kl_ir *elems[64];
@@ -190,6 +202,7 @@ och_status och_kl_tile_each(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och
                             void *self, och_err *err) {
     och_kl_tile_layout l;
     och_kl_tile_layout_of(t->matrix, &l);
+    och_kl_tile_touch(c, to, pos, t);
     for (uint32_t fr = 0; fr < t->frag_rows; fr++)
         for (uint32_t fc = 0; fc < t->frag_cols; fc++)
             for (uint32_t e = 0; e < l.n_elems; e++) {

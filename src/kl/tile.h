@@ -19,9 +19,15 @@ typedef struct och_kl_tile {
     uint32_t wave_rows, wave_cols; /* waves along rows and columns: WM, WN */
     const och_kl_matrix *matrix; /* whose C layout the fragments have */
     uint32_t frag_rows, frag_cols; /* fragments of a wave */
+    uint32_t row_step;        /* rows from one fragment of a wave to the next below it */
+    bool given_split;         /* the waves along the sides are as the kernel says */
+    bool settled;             /* an element has been touched: its place stays */
+    bool by_fours;            /* four waves share 64 rows, 16 each: for instructions of four waves */
+    bool pending;             /* such instructions are under way */
     uint32_t n_row_slots;     /* rows of which a lane holds elements */
     och_kl_var *acc;          /* REG [frag_rows * frag_cols], each a vector of a fragment's elements */
-    och_kl_var *lane;         /* i32 */
+    och_kl_var *lane, *wave;  /* i32 */
+    och_kl_ins *declares[2];  /* of wave_row0 and wave_col0 */
     och_kl_var *wave_row0, *wave_col0; /* i32, wave-uniform: the wave's first row and column in the tile */
     och_kl_var *row0, *col0;  /* i32: the lane's */
     och_kl_var *scratch;      /* LDS [wave_cols * rows] of reductions over waves; NULL until needed */
@@ -65,9 +71,17 @@ OCH_WARN_UNUSED och_status och_kl_tile_create(och_kl_code *c, och_kl_list *to, o
 
 /* acc[i][j] += sum over k of A[i][k] * Bt[j][k]. A and Bt of one type: f16 or bf16 for an f32 tile, i8 for an i32 one.
  * INVALID: types, extents that differ from the tile's, a depth that is no multiple of 16 (f16, bf16) or 32 (i8), a
- * stride that is no multiple of 8 elements (16 of i8). LDS must have been written and a barrier passed. */
+ * stride that is no multiple of 8 elements (16 of i8). LDS must have been written and a barrier passed.
+ * Where the target has instructions of four waves and the operands lie as these want them, the tile is laid out for them at its
+ * first use, and what they do is only begun: `pending`. Everything below waits for it first; before LDS is written again somebody
+ * must call och_kl_tile_wait. */
 OCH_WARN_UNUSED och_status och_kl_tile_mma(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t,
                                            const och_kl_tile_lds *a, const och_kl_tile_lds *bt, och_err *err);
+
+/* What is under way has ended when the code goes on; nothing where nothing is. */
+void och_kl_tile_wait(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t);
+/* The same of all but the youngest `most` groups of them (what one mma begins is a group). */
+void och_kl_tile_wait_for(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t, int most);
 
 /* acc = e for every element: `value` returns the new one (NULL on failure) and may append code to `to` first. */
 typedef och_kl_ir *(*och_kl_tile_map_fn)(void *self, och_kl_list *to, const och_kl_tile_at *at);

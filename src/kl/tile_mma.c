@@ -183,6 +183,11 @@ och_status och_kl_tile_mma(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_
     OCH_TRY(check_operand(bt, "Bt", t->cols, in, err));
     if (a->depth != bt->depth)
         return och_err_set(err, OCH_INVALID, "A has %u columns and Bt %u: expected as many", a->depth, bt->depth);
+    if (och_kl_tile_by_fours(c, pos, t, a, bt)) {
+        och_kl_tile_group_mma(c, to, pos, t, a, bt);
+        return och_kl_tile_done(c, err);
+    }
+    och_kl_tile_touch(c, to, pos, t);
     const och_kl_matrix *m = och_kl_matrix_find(&c->profile, in, t->matrix->m, t->matrix->n, a->depth);
     operand oa = {.o = a}, ob = {.o = bt};
     if (!m || !och_kl_fragment_parse(m->a, &oa.f) || !och_kl_fragment_parse(m->b, &ob.f) ||
@@ -197,7 +202,7 @@ och_status och_kl_tile_mma(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_
     for (uint32_t k = 0; k < a->depth && !c->failed; k += m->k) {
         load_b(c, to, pos, &ob, m, t->frag_cols, k, b);
         for (uint32_t fr = 0; fr < t->frag_rows && !c->failed; fr++) {
-            och_kl_ir *x = oa.by_matrix ? load_matrix(c, to, pos, &oa, fr * m->m, k) : load_fragment(c, pos, &oa, fr * m->m, k);
+            och_kl_ir *x = oa.by_matrix ? load_matrix(c, to, pos, &oa, fr * t->row_step, k) : load_fragment(c, pos, &oa, fr * t->row_step, k);
             och_kl_var *av = och_kl_tile_let(c, to, pos, "a", as_elements(c, pos, &oa, x, in));
             for (uint32_t fc = 0; fc < t->frag_cols && !c->failed; fc++) {
                 uint32_t at = fr * t->frag_cols + fc;
@@ -220,6 +225,7 @@ och_status och_kl_tile_to_lds(och_kl_code *c, och_kl_list *to, och_kl_pos pos, o
     if (p->swizzled) return och_err_set(err, OCH_INVALID, "P is swizzled: expected an array with pad auto or without");
     och_kl_base out = p->lds->type.base;
     och_kl_tile_layout l;
+    och_kl_tile_touch(c, to, pos, t);
     och_kl_tile_layout_of(t->matrix, &l);
     /* Side by side in registers and in LDS: stored together where the rows' distance keeps them aligned. */
     uint32_t run = run_of(&l.f);
@@ -233,7 +239,7 @@ och_status och_kl_tile_to_lds(och_kl_code *c, och_kl_list *to, och_kl_pos pos, o
             for (uint32_t e = 0; e < l.n_elems && !c->failed; e += run) {
                 och_kl_ir *v = och_kl_slice(c, pos, och_kl_tile_use(c, pos, t->acc, fr * t->frag_cols + fc), (int)e, (int)run);
                 v = och_kl_convert(c, pos, och_kl_type_of(out, (int)run), v);
-                uint32_t shift = (fr * t->matrix->m + l.row[e]) * p->stride + fc * t->matrix->n + l.col[e];
+                uint32_t shift = (fr * t->row_step + l.row[e]) * p->stride + fc * t->matrix->n + l.col[e];
                 och_kl_ins *i = v ? och_kl_ins_new(c, to, OCH_KL_I_STORE, pos) : NULL;
                 if (!i) break;
                 i->mem = (och_kl_mem){

@@ -26,5 +26,17 @@ och_kl_var *och_kl_tile_let(och_kl_code *c, och_kl_list *to, och_kl_pos pos, con
 och_kl_ir *och_kl_tile_use(och_kl_code *c, och_kl_pos pos, och_kl_var *v, uint32_t at);
 void och_kl_tile_assign(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_var *v, uint32_t at, och_kl_ir *x);
 och_status och_kl_tile_done(const och_kl_code *c, och_err *err);
+/* Before an element is read or written by code of another kind than instructions of four waves. */
+static inline void och_kl_tile_touch(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t) {
+    och_kl_tile_wait(c, to, pos, t);
+    t->settled = true;
+}
+
+/* ---- tile_group.c: instructions of four waves ---- */
+/* Whether they may compute acc += A * Bt; the tile is then laid out for them. */
+bool och_kl_tile_by_fours(och_kl_code *c, och_kl_pos pos, och_kl_tile *t, const och_kl_tile_lds *a, const och_kl_tile_lds *bt);
+/* Begins it. */
+void och_kl_tile_group_mma(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t, const och_kl_tile_lds *a,
+                           const och_kl_tile_lds *bt);
 
 #endif

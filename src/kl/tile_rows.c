@@ -60,7 +60,7 @@ static void over_waves(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_t
         i->mem = m;
         i->mem.index =
             och_kl_binary(c, pos, '+', och_kl_use(c, pos, mine),
-                          och_kl_tile_i32(c, pos, s / l->n_slots * t->matrix->m + l->slot_row[s % l->n_slots]));
+                          och_kl_tile_i32(c, pos, s / l->n_slots * t->row_step + l->slot_row[s % l->n_slots]));
         i->value = och_kl_tile_use(c, pos, v, s);
     }
     och_kl_ins_new(c, to, OCH_KL_I_BARRIER, pos);
@@ -69,7 +69,7 @@ static void over_waves(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_t
         for (uint32_t w = 0; w < t->wave_cols; w++) {
             m.index = och_kl_binary(
                 c, pos, '+', och_kl_use(c, pos, t->row0),
-                och_kl_tile_i32(c, pos, w * t->rows + s / l->n_slots * t->matrix->m + l->slot_row[s % l->n_slots]));
+                och_kl_tile_i32(c, pos, w * t->rows + s / l->n_slots * t->row_step + l->slot_row[s % l->n_slots]));
             och_kl_ir *y = och_kl_load(c, pos, &m);
             x = w ? combine(c, pos, sum, x, y) : y;
         }
@@ -82,6 +82,7 @@ static och_status reduce(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl
     *out_v = NULL;
     och_kl_tile_layout l;
     och_kl_tile_layout_of(t->matrix, &l);
+    och_kl_tile_touch(c, to, pos, t);
     och_kl_rowvec *r = och_arena_alloc(&c->arena, 1, sizeof *r);
     och_kl_var *v = och_kl_new_var(c, name, och_kl_type_of(t->base, 1), OCH_KL_REG, &t->n_row_slots, 1);
     och_kl_ins *declare = r && v ? och_kl_ins_new(c, to, OCH_KL_I_DECLARE, pos) : NULL;
@@ -120,7 +121,7 @@ och_status och_kl_tile_row_sum(och_kl_code *c, och_kl_list *to, och_kl_pos pos, 
 
 bool och_kl_rowvec_fits(const och_kl_rowvec *v, const och_kl_tile *t) {
     const och_kl_tile *u = v->tile;
-    return u->rows == t->rows && u->wave_rows == t->wave_rows && u->matrix->m == t->matrix->m &&
+    return u->rows == t->rows && u->wave_rows == t->wave_rows && u->by_fours == t->by_fours && u->matrix->m == t->matrix->m &&
            strcmp(u->matrix->c, t->matrix->c) == 0;
 }
 

@@ -23,7 +23,7 @@ static const struct {
            {OCH_DOT2_F16, "dot2_f16"}, {OCH_DOT2_BF16, "dot2_bf16"}, {OCH_DOT4_FP8, "dot4_fp8"}, {OCH_PK_FMA_F16, "pk_fma_f16"},
            {OCH_PK_FMA_BF16, "pk_fma_bf16"}, {OCH_PK_FMA_F32, "pk_fma_f32"}, {OCH_VOPD, "vopd"}, {OCH_CVT_FP8, "cvt_fp8"},
            {OCH_CVT_FP4_FP6, "cvt_fp4_fp6"}, {OCH_CVT_PK_BF16, "cvt_pk_bf16"}, {OCH_FMA_MIX, "fma_mix"}, {OCH_MAD_MIX, "mad_mix"},
-           {OCH_ATOMIC_ADD_F32, "atomic_add_f32"}, {OCH_SPARSE_MATRIX, "sparse_matrix"}, {OCH_DEPENDENT_LAUNCH, "dependent_launch"}};
+           {OCH_ATOMIC_ADD_F32, "atomic_add_f32"}, {OCH_SPARSE_MATRIX, "sparse_matrix"}, {OCH_DEPENDENT_LAUNCH, "dependent_launch"}, {OCH_GROUP_MATRIX, "group_matrix"}};
 
 /* The names of the bits that are set, as words or as JSON strings. */
 static void put_types(uint32_t bits, bool json, och_strbuf *b) {

@@ -72,7 +72,8 @@ enum {
     OCH_MAD_MIX = 1 << 16,
     OCH_ATOMIC_ADD_F32 = 1 << 17, /* global_atomic_add_f32 */
     OCH_SPARSE_MATRIX = 1 << 18,  /* SMFMAC or SWMMAC */
-    OCH_DEPENDENT_LAUNCH = 1 << 19 /* griddepcontrol: a kernel may start before what it depends on has ended, and wait itself */
+    OCH_DEPENDENT_LAUNCH = 1 << 19, /* griddepcontrol: a kernel may start before what it depends on has ended, and wait itself */
+    OCH_GROUP_MATRIX = 1 << 20 /* wgmma: matrix instructions of four waves, operands out of LDS; of this very target alone (sm_90a) */
 };
 
 /* Wave sizes, as a set. */
