@@ -87,6 +87,7 @@ void och_kl_do(och_kl_spec *s, och_kl_pos pos, och_kl_ir *call) {
 
 void och_kl_barrier(och_kl_spec *s, och_kl_pos pos) {
     /* One wave meets nobody, but its lanes must still see each other's writes: the emitter knows what that takes. */
+    s->waited = true;
     och_kl_end_products(s, pos); /* of what may be written behind it */
     och_kl_ins_new(s->code, s->list, OCH_KL_I_BARRIER, pos);
     s->scratch_dirty[0] = s->scratch_dirty[1] = false;

@@ -6,7 +6,11 @@
  *
  * Where the target copies by itself (has(async_copy)) and D > 1, copies that change nothing go without registers: what a turn
  * issues is a group, and before its barrier each lane waits until all but the youngest D - 2 of its groups have arrived, which
- * leaves that of the next step among the arrived. A turn that has nothing to issue ends a group too, so that the count holds. */
+ * leaves that of the next step among the arrived. A turn that has nothing to issue ends a group too, so that the count holds.
+ *
+ * Products that are only begun (tile_group.c) are waited for before the turn's barrier. With D of 4 and more, where nothing else is
+ * done to the tile, those of step t may still be under way at it: it ends those of step t - 1, whose place is filled again in the
+ * turn after. The loads are then a step less ahead. */
 #include "kl/spec.h"
 #include "kl/tile.h"
 
@@ -86,8 +90,60 @@ static bool bounds(och_kl_spec *s, const och_kl_stmt *x, och_kl_val *a, och_kl_v
 static void group_of_copies(och_kl_spec *s, och_kl_pos pos) {
     och_kl_do(s, pos, och_kl_call(s->code, pos, OCH_KL_F_COPY_COMMIT, scalar(OCH_KL_VOID), 0, NULL, 0));
 }
-static void wait_for_copies(och_kl_spec *s, och_kl_pos pos, int64_t depth) {
-    och_kl_do(s, pos, och_kl_call(s->code, pos, OCH_KL_F_COPY_WAIT, scalar(OCH_KL_VOID), (int)depth - 2, NULL, 0));
+static void wait_for_copies(och_kl_spec *s, och_kl_pos pos, int64_t most) {
+    och_kl_do(s, pos, och_kl_call(s->code, pos, OCH_KL_F_COPY_WAIT, scalar(OCH_KL_VOID), (int)most, NULL, 0));
+}
+
+/* A pipeline's loop, whose parts are put together. */
+typedef struct pipe_turn {
+    och_kl_ins *loop, *work; /* `do` */
+    och_kl_var *k, *slot;    /* slot: the place that `do` reads; NULL with depth 1: 0 */
+    och_kl_val now;          /* it, in this turn */
+    och_kl_tile *pending;    /* of which `do` has begun products */
+    och_kl_tile *behind;     /* the same, where they may end a turn later */
+    int n_behind;            /* of a turn */
+} pipe_turn;
+
+/* The loop without a body but for the place. */
+static bool open_turn(och_kl_spec *s, const pipe_state *p, int64_t depth, pipe_turn *t) {
+    och_kl_code *c = s->code;
+    och_kl_pos pos = p->x->pos;
+    if (depth > 1) {
+        t->slot = och_kl_new_var(c, "slot", scalar(OCH_KL_I32), OCH_KL_REG, NULL, 0);
+        och_kl_ins *d = t->slot ? och_kl_ins_new(c, s->list, OCH_KL_I_DECLARE, pos) : NULL;
+        if (!d) return false;
+        t->slot->uniformity = OCH_KL_U_GROUP;
+        d->var = t->slot;
+        d->value = och_kl_i32(s, pos, 0);
+    }
+    t->loop = och_kl_loose(s, OCH_KL_I_FOR, pos);
+    t->k = och_kl_new_var(c, p->x->names->name, p->type, OCH_KL_REG, NULL, 0);
+    if (!t->loop || !t->k) return false;
+    t->k->fixed = true;
+    t->k->uniformity = OCH_KL_U_GROUP;
+    t->now = och_kl_val_int(0);
+    och_kl_list *outer = s->list;
+    s->list = &t->loop->body;
+    if (t->slot) t->now = och_kl_val_ir(och_kl_keep(s, pos, "now", och_kl_use(c, pos, t->slot), OCH_KL_L_GROUP), OCH_KL_L_GROUP);
+    s->list = outer;
+    return t->now.kind != OCH_KL_V_BAD;
+}
+
+/* `do`, in a block that stands nowhere yet. */
+static bool lower_do(och_kl_spec *s, const pipe_state *p, pipe_turn *t) {
+    och_kl_pos pos = p->x->pos;
+    const och_kl_list *outer = s->pipe_do;
+    och_kl_scratch_unknown(s);
+    t->work = och_kl_loose(s, OCH_KL_I_BLOCK, pos);
+    if (!t->work) return false;
+    s->pipe_do = &t->work->body;
+    s->n_pending = 0;
+    s->waited = false;
+    bool ok = part(s, p, p->x->body, &t->work->body, och_kl_use(s->code, pos, t->k), t->now);
+    s->pipe_do = outer;
+    t->pending = s->pending;
+    s->pending = NULL;
+    return ok;
 }
 
 bool och_kl_stmt_pipeline(och_kl_spec *s, const och_kl_stmt *x) {
@@ -99,12 +155,21 @@ bool och_kl_stmt_pipeline(och_kl_spec *s, const och_kl_stmt *x) {
     if (!och_kl_need_group(s, pos, "a pipeline") || !bounds(s, x, &a, &b, &step, &depth)) return false;
     pipe_state p = {x, a.ir->type, och_kl_gcd(a.multiple, step.multiple)};
     int64_t ahead = depth == 1 ? 1 : depth - 1;
-    och_kl_type i32 = scalar(OCH_KL_I32);
     bool has = false, alone = depth > 1 && och_kl_has(&s->profile, "async_copy", &has) && has;
+    pipe_turn t = {0};
     och_kl_pipe own = {.before = s->list, .first_var = c->n_vars};
-    s->pipe = alone ? &own : NULL;
     /* What was read from these arrays before is read. */
     och_kl_barrier(s, pos);
+    bool first_do = alone && depth >= 4 && (s->profile.target.target->ops & OCH_GROUP_MATRIX);
+    if (first_do) {
+        if (!open_turn(s, &p, depth, &t) || !lower_do(s, &p, &t)) return false;
+        if (t.pending && t.pending->pending && !s->waited) {
+            t.behind = t.pending;
+            t.n_behind = s->n_pending;
+            ahead--;
+        }
+    }
+    s->pipe = alone ? &own : NULL;
     for (int64_t i = 0; i < (depth == 1 ? 1 : ahead); i++) {
         och_kl_ir *kk =
             och_kl_binary(c, pos, '+', a.ir, och_kl_binary(c, pos, '*', step.ir, och_kl_int(c, pos, p.type, i)));
@@ -117,38 +182,30 @@ bool och_kl_stmt_pipeline(och_kl_spec *s, const och_kl_stmt *x) {
         och_kl_insert_after(s->list, s->list->last, first);
         if (own.copied) group_of_copies(s, pos);
     }
-    if (own.copied) wait_for_copies(s, pos, depth);
+    if (own.copied) wait_for_copies(s, pos, ahead - 1);
     och_kl_barrier(s, pos);
-    /* The place that `do` reads. */
-    och_kl_var *rd = NULL;
-    if (depth > 1) {
-        rd = och_kl_new_var(c, "slot", i32, OCH_KL_REG, NULL, 0);
-        och_kl_ins *d = rd ? och_kl_ins_new(c, s->list, OCH_KL_I_DECLARE, pos) : NULL;
-        if (!d) return false;
-        rd->uniformity = OCH_KL_U_GROUP;
-        d->var = rd;
-        d->value = och_kl_i32(s, pos, 0);
-    }
-    och_kl_ins *loop = och_kl_loose(s, OCH_KL_I_FOR, pos);
-    och_kl_var *k = och_kl_new_var(c, x->names->name, p.type, OCH_KL_REG, NULL, 0);
-    if (!loop || !k) return false;
-    k->fixed = true;
-    k->uniformity = OCH_KL_U_GROUP;
+    if (!first_do && !open_turn(s, &p, depth, &t)) return false;
+    och_kl_ins *loop = t.loop;
+    och_kl_var *k = t.k, *rd = t.slot;
     loop->var = k;
     loop->value = a.ir;
     loop->limit = b.ir;
     loop->step = step.ir;
     och_kl_list *outer = s->list;
     s->list = &loop->body;
-    och_kl_val slot_rd = och_kl_val_int(0), slot_wr = och_kl_val_int(0);
+    och_kl_val slot_rd = t.now, slot_wr = och_kl_val_int(0);
     if (rd) {
-        och_kl_ir *r = och_kl_keep(s, pos, "now", och_kl_use(c, pos, rd), OCH_KL_L_GROUP);
-        och_kl_ir *before = och_kl_binary(c, pos, '-', r, och_kl_i32(s, pos, 1));
-        och_kl_ir *zero = och_kl_binary(c, pos, OCH_KL_OP_EQ, r, och_kl_i32(s, pos, 0));
-        och_kl_ir *w = och_kl_keep(s, pos, "fill", och_kl_select(c, pos, zero, och_kl_i32(s, pos, depth - 1), before),
-                                   OCH_KL_L_GROUP);
-        slot_rd = och_kl_val_ir(r, OCH_KL_L_GROUP);
-        slot_wr = och_kl_val_ir(w, OCH_KL_L_GROUP);
+        och_kl_ir *r = t.now.ir, *w;
+        if (t.behind) {
+            och_kl_ir *early = och_kl_binary(c, pos, '<', r, och_kl_i32(s, pos, depth - ahead));
+            w = och_kl_select(c, pos, early, och_kl_binary(c, pos, '+', r, och_kl_i32(s, pos, ahead)),
+                              och_kl_binary(c, pos, '-', r, och_kl_i32(s, pos, depth - ahead)));
+        } else {
+            och_kl_ir *before = och_kl_binary(c, pos, '-', r, och_kl_i32(s, pos, 1));
+            och_kl_ir *zero = och_kl_binary(c, pos, OCH_KL_OP_EQ, r, och_kl_i32(s, pos, 0));
+            w = och_kl_select(c, pos, zero, och_kl_i32(s, pos, depth - 1), before);
+        }
+        slot_wr = och_kl_val_ir(och_kl_keep(s, pos, "fill", w, OCH_KL_L_GROUP), OCH_KL_L_GROUP);
     }
     och_kl_ir *kk = och_kl_use(c, pos, k);
     och_kl_ir *next =
@@ -168,15 +225,13 @@ bool och_kl_stmt_pipeline(och_kl_spec *s, const och_kl_stmt *x) {
         och_kl_insert_after(s->list, s->list->last, pre);
         if (own.copied) group_of_copies(s, pos);
         s->pipe = NULL;
-        och_kl_ins *work = och_kl_ins_new(c, s->list, OCH_KL_I_BLOCK, pos);
-        och_kl_scratch_unknown(s);
-        const och_kl_list *outer_do = s->pipe_do;
-        s->pipe_do = work ? &work->body : NULL;
-        if (!work || !part(s, &p, x->body, &work->body, och_kl_use(c, pos, k), slot_rd)) ok = false;
-        s->pipe_do = outer_do;
+        if (!first_do && !lower_do(s, &p, &t)) ok = false;
+        if (t.work) och_kl_insert_after(s->list, s->list->last, t.work);
+        if (!t.behind) s->pending = t.pending;
         if (depth == 1) och_kl_barrier(s, pos);
         och_kl_insert_after(s->list, s->list->last, post);
-        if (own.copied) wait_for_copies(s, pos, depth);
+        if (own.copied) wait_for_copies(s, pos, ahead - 1);
+        if (t.behind) och_kl_tile_wait_for(c, s->list, pos, t.behind, t.n_behind);
         och_kl_barrier(s, pos);
         if (rd) {
             och_kl_ir *up = och_kl_binary(c, pos, '+', slot_rd.ir, och_kl_i32(s, pos, 1));
@@ -190,6 +245,10 @@ bool och_kl_stmt_pipeline(och_kl_spec *s, const och_kl_stmt *x) {
     s->pipe = NULL;
     s->list = outer;
     och_kl_insert_after(s->list, s->list->last, loop);
+    if (t.behind) {
+        s->pending = t.behind;
+        och_kl_barrier(s, pos);
+    }
     och_kl_scratch_unknown(s);
     return ok && !c->failed;
 }

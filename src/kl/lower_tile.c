@@ -77,7 +77,9 @@ static bool matrix_of(och_kl_spec *s, const och_kl_expr *e, och_kl_tile_lds *out
 }
 
 void och_kl_end_products(och_kl_spec *s, och_kl_pos pos) {
-    if (s->pending) och_kl_tile_wait(s->code, s->list, pos, s->pending);
+    if (!s->pending) return;
+    if (s->pending->pending) s->waited = true;
+    och_kl_tile_wait(s->code, s->list, pos, s->pending);
     s->pending = NULL;
 }
 
@@ -157,6 +159,7 @@ bool och_kl_tile_method(och_kl_spec *s, const och_kl_expr *e, const och_kl_val *
     char what[24] = "a tile's ";
     strcat(what, name);
     if (!och_kl_need_group(s, e->pos, what)) return false;
+    if (m) s->waited = true;
     if (m) och_kl_end_products(s, e->pos);
     if (m == 0) {
         och_kl_tile_lds a, b;
@@ -164,6 +167,7 @@ bool och_kl_tile_method(och_kl_spec *s, const och_kl_expr *e, const och_kl_val *
         if (s->pending != t) och_kl_end_products(s, e->pos);
         st = och_kl_tile_mma(s->code, s->list, e->pos, t, &a, &b, &err);
         s->pending = t;
+        s->n_pending++;
         if (s->list != s->pipe_do) och_kl_end_products(s, e->pos);
     } else if (m == 1 || m == 2) {
         const och_kl_expr *l = e->args;

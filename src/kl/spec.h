@@ -192,7 +192,9 @@ typedef struct och_kl_spec {
     struct och_kl_pipe *pipe; /* in the stage of a pipeline whose copies may go by themselves; else NULL */
     bool one_slot; /* in the stage of a pipeline of depth 1: a store before `do` would be to what `do` reads */
     const och_kl_list *pipe_do; /* the statements of `do` themselves, not those of a block in it; NULL: not in `do` */
-    struct och_kl_tile *pending; /* of which a product is under way that the next barrier waits for */
+    struct och_kl_tile *pending; /* of which products are under way that the next barrier waits for */
+    int n_pending;               /* how many, counted since `do` began */
+    bool waited;                 /* since then something stood there that such products may not be under way at */
     const struct och_kl_tile_at *tile_at; /* the element of which map or each is at */
     const struct och_kl_tile *tile;
 } och_kl_spec;
