@@ -85,6 +85,8 @@ static const struct {
     {OCH_MATRIX_WMMA_GFX125, "v_wmma_"}, {OCH_MATRIX_MMA_SYNC, "mma.sync."},
 };
 
+#define GROUP_WORD "wgmma.mma_async."
+
 bool och_kernel_is_marked(const och_kernel_spec *s, const char *parameters) {
     return (s->marks & OCH_KERNEL_MATRIX) || ((s->marks & OCH_KERNEL_DOT4) && has_codes(s, parameters));
 }
@@ -114,6 +116,11 @@ static och_status look_matrix(const och_kl_profile *p, const char *from, const c
         if (count(from, end, matrices[i].word, "", &others)) found = matrices[i].word;
     }
     if (word) *out_n = count(from, end, word, "", &others);
+    /* Those of four waves serve beside the waves' own. */
+    uint32_t n_group = count(from, end, GROUP_WORD, "", &others);
+    if (n_group && !(p->target.target->ops & OCH_GROUP_MATRIX))
+        return och_err_set(err, OCH_COMPILE, "a product with %s, which %s has not", GROUP_WORD, p->target.target->name);
+    *out_n += n_group;
     if (word && !*out_n)
         return och_err_set(err, OCH_COMPILE, "a product without matrix instructions: expected %s, found %s", word, found ? found : "none");
     if (!word && found) return och_err_set(err, OCH_COMPILE, "a product with %s, which %s has not", found, p->target.target->name);

@@ -1,8 +1,8 @@
 /* Products with weights (kernels/linear.ok, matmul.ok).
  *
  * Up to eight rows are matrix-vector products: activations become the format that the weight's pairs with (once a call), and
- * each wave takes rows of the weight. More rows are tiled products: on f16 activations with a scale a row, or, with weights of
- * float32, in float32, which matrix instructions would not keep. `batch_invariant` pins the first, eight rows at a time. */
+ * each wave takes rows of the weight. More rows are tiled products: on f16 activations with a scale a row (bf16 where the tile's
+ * instructions want both operands of the weight's type), or, with weights of float32, in float32, which matrix instructions would not keep. `batch_invariant` pins the first, eight rows at a time. */
 #include "op/gpu/gpu.h"
 
 #include "base/size.h"
@@ -27,9 +27,12 @@ static och_status q8_kernel(const och_device *d, const och_op_call *c, int width
     return och_gpu_kernel_get(d, "act_q8", out_k, err, "ADD1=%s,WIDE=%s", yes(c->attr.linear.norm.add_one), yes(width == 4));
 }
 
-static och_status f16_kernel(const och_device *d, const och_op_call *c, const och_gpu_kernel **out_k, och_err *err) {
-    return och_gpu_kernel_get(d, "act_f16", out_k, err, "ADD1=%s,WAVES=%d", yes(c->attr.linear.norm.add_one),
-                              act_waves(c->in[OCH_LINEAR_X].cols));
+/* What tiles of halves take as activations. */
+typedef enum half_kind { HALF_F16, HALF_BF16, HALF_KINDS } half_kind;
+
+static och_status f16_kernel(const och_device *d, const och_op_call *c, half_kind kind, const och_gpu_kernel **out_k, och_err *err) {
+    return och_gpu_kernel_get(d, "act_f16", out_k, err, "ADD1=%s,WAVES=%d%s", yes(c->attr.linear.norm.add_one),
+                              act_waves(c->in[OCH_LINEAR_X].cols), kind == HALF_BF16 ? ",T=bf16" : "");
 }
 
 /* Many rows that are too short for a wave's lanes to have a unit each. */
@@ -102,12 +105,18 @@ static const char *tiles(const och_device *d, const och_tensor *w, int64_t n) {
     return "";
 }
 
-static och_status mat_kernel(const och_device *d, const och_tensor *w, int64_t n, const och_gpu_kernel **out_k, och_err *err) {
+static half_kind half_of(const char *cut) { return strstr(cut, "T=bf16") ? HALF_BF16 : HALF_F16; }
+
+static och_status mat_kernel(const och_device *d, const och_tensor *w, int64_t n, const och_gpu_kernel **out_k, half_kind *out_kind,
+                             och_err *err) {
+    *out_kind = HALF_F16;
     if (!halves(w)) return och_gpu_kernel_get(d, "matmul_f32", out_k, err, "BM=64");
     const char *cut = tiles(d, w, n), *f = och_format_get(w->dtype)->name;
     och_status st = och_gpu_kernel_get(d, "matmul", out_k, err, "%sF=%s", cut, f);
     /* A machine without a compiler has what its packs hold: of any way the plain one. */
-    return st == OCH_UNAVAILABLE && *cut ? och_gpu_kernel_get(d, "matmul", out_k, err, "F=%s", f) : st;
+    if (st == OCH_UNAVAILABLE && *cut) return och_gpu_kernel_get(d, "matmul", out_k, err, "F=%s", f);
+    *out_kind = half_of(cut);
+    return st;
 }
 
 static och_status cast_kernel(const och_device *d, const och_gpu_kernel **out_k, och_err *err) {
@@ -122,7 +131,7 @@ static och_status glu_kernel(const och_device *d, const och_op_call *c, const oc
 och_status och_gpu_linear_supports(const och_device *d, const och_op_call *c, och_err *err) {
     const och_attr_linear *a = &c->attr.linear;
     if (together(c)) OCH_TRY(qkv_kernel(d, c, NULL, err));
-    bool fused = a->glu != OCH_ACT_NONE && c->in[OCH_LINEAR_W0].dtype == c->in[OCH_LINEAR_W0 + 1].dtype, any_halves = false;
+    bool fused = a->glu != OCH_ACT_NONE && c->in[OCH_LINEAR_W0].dtype == c->in[OCH_LINEAR_W0 + 1].dtype, any[HALF_KINDS] = {false};
     for (int i = 0; i < a->n_weights; i++) {
         const och_tensor *w = &c->in[OCH_LINEAR_W0 + i];
         if (w->layout != OCH_LAYOUT_PLANES)
@@ -132,15 +141,20 @@ och_status och_gpu_linear_supports(const och_device *d, const och_op_call *c, oc
             for (size_t b = 0; b < OCH_COUNT(buckets); b++)
                 for (int invariant = 0; invariant < 2; invariant++)
                     OCH_TRY(vec_kernel(d, w, buckets[b], fused ? a->glu : OCH_ACT_NONE, invariant, NULL, err));
-        any_halves |= halves(w);
-        OCH_TRY(mat_kernel(d, w, MAX_B + 1, NULL, err));
-        if (c->in[OCH_LINEAR_X].rows > MAX_B + 1) OCH_TRY(mat_kernel(d, w, c->in[OCH_LINEAR_X].rows, NULL, err));
+        for (int many = 0; many < 2; many++) {
+            int64_t n = many ? c->in[OCH_LINEAR_X].rows : MAX_B + 1;
+            half_kind kind;
+            if (n <= MAX_B) continue;
+            OCH_TRY(mat_kernel(d, w, n, NULL, &kind, err));
+            any[kind] |= halves(w);
+        }
         if (quantised(w)) OCH_TRY(q8_kernel(d, c, 4, NULL, err));
         else if (och_tensor_present(&c->in[OCH_LINEAR_NORM]))
             OCH_TRY(och_gpu_norm_kernel(d, w->cols, a->norm.add_one, w->cols % 4 ? 1 : 4, NULL, err));
         else if (w->cols % 8) OCH_TRY(cast_kernel(d, NULL, err));
     }
-    if (any_halves) OCH_TRY(f16_kernel(d, c, NULL, err));
+    for (int kind = 0; kind < HALF_KINDS; kind++)
+        if (any[kind]) OCH_TRY(f16_kernel(d, c, (half_kind)kind, NULL, err));
     return a->glu != OCH_ACT_NONE ? glu_kernel(d, c, NULL, err) : OCH_OK;
 }
 
@@ -162,25 +176,24 @@ static uint64_t f32_bytes(int64_t k) { return (uint64_t)(k + 7) / 8 * 32; }
 static uint64_t f16_bytes(int64_t k) { return (uint64_t)(k + 31) / 32 * 64; }
 
 uint64_t och_gpu_linear_scratch(const och_device *d, const och_op_call *c) {
-    (void)d;
     const och_attr_linear *a = &c->attr.linear;
     int64_t k = c->in[OCH_LINEAR_X].cols;
-    uint64_t n = (uint64_t)c->in[OCH_LINEAR_X].rows, m = (uint64_t)c->in[OCH_LINEAR_W0].rows, q8 = 0, f32 = 0, f16 = 0;
+    uint64_t n = (uint64_t)c->in[OCH_LINEAR_X].rows, m = (uint64_t)c->in[OCH_LINEAR_W0].rows, q8 = 0, f32 = 0, f16[HALF_KINDS] = {0};
     for (int i = 0; i < a->n_weights; i++) {
         const och_tensor *w = &c->in[OCH_LINEAR_W0 + i];
         if (quantised(w)) q8 = q8_bytes(k);
         else f32 = f32_bytes(k);
-        if (halves(w) && n > MAX_B) f16 = f16_bytes(k) + 4;
+        if (halves(w) && n > MAX_B) f16[half_of(tiles(d, w, (int64_t)n))] = f16_bytes(k) + 4;
     }
-    uint64_t row = q8 + f32 + f16;
+    uint64_t row = q8 + f32 + f16[HALF_F16] + f16[HALF_BF16];
     /* With a gate: both products as they are, before the activation. */
     if (a->glu != OCH_ACT_NONE) row += 2 * ((m + 3) / 4 * 16);
-    return n * row + 8 * 256;
+    return n * row + 10 * 256;
 }
 
 /* What a product reads as activations. */
 typedef struct acts {
-    och_dev_addr q8, f32, f16, scale; /* value 0: not made */
+    och_dev_addr q8, f32, f16[HALF_KINDS], scale[HALF_KINDS]; /* value 0: not made */
     uint64_t f32_row_bytes;
 } acts;
 
@@ -233,15 +246,15 @@ static och_status make_f32(job *j, och_err *err) {
     return och_gpu_launch(j->ctx, kernel, args, OCH_COUNT(args), err);
 }
 
-static och_status make_f16(job *j, och_err *err) {
+static och_status make_f16(job *j, half_kind kind, och_err *err) {
     int64_t k = j->x.cols, kp = (k + 31) / 32 * 32;
     const och_gpu_kernel *kernel;
-    OCH_TRY(f16_kernel(j->ctx->queue->device, j->c, &kernel, err));
-    OCH_TRY(och_gpu_take(&j->scratch, (uint64_t)j->x.rows * f16_bytes(k), &j->acts.f16, err));
-    OCH_TRY(och_gpu_take(&j->scratch, (uint64_t)j->x.rows * 4, &j->acts.scale, err));
+    OCH_TRY(f16_kernel(j->ctx->queue->device, j->c, kind, &kernel, err));
+    OCH_TRY(och_gpu_take(&j->scratch, (uint64_t)j->x.rows * f16_bytes(k), &j->acts.f16[kind], err));
+    OCH_TRY(och_gpu_take(&j->scratch, (uint64_t)j->x.rows * 4, &j->acts.scale[kind], err));
     och_kl_actual args[] = {och_gpu_tensor("x", &j->x), norm_arg(j),
-                            och_gpu_matrix("y", j->acts.f16, j->x.rows, kp, f16_bytes(k)),
-                            och_gpu_matrix("scale", j->acts.scale, j->x.rows, 1, 4), eps_arg(j)};
+                            och_gpu_matrix("y", j->acts.f16[kind], j->x.rows, kp, f16_bytes(k)),
+                            och_gpu_matrix("scale", j->acts.scale[kind], j->x.rows, 1, 4), eps_arg(j)};
     return och_gpu_launch(j->ctx, kernel, args, OCH_COUNT(args), err);
 }
 
@@ -270,7 +283,8 @@ static och_status acts_for(job *j, const och_tensor *w, och_tensor *out, och_err
 static och_status tiled(job *j, int i, const och_tensor *residual, const och_tensor *y, och_err *err) {
     const och_tensor *w = &j->c->in[OCH_LINEAR_W0 + i];
     const och_gpu_kernel *kernel;
-    OCH_TRY(mat_kernel(j->ctx->queue->device, w, j->x.rows, &kernel, err));
+    half_kind kind;
+    OCH_TRY(mat_kernel(j->ctx->queue->device, w, j->x.rows, &kernel, &kind, err));
     if (!halves(w)) {
         och_tensor x;
         OCH_TRY(acts_for(j, w, &x, err));
@@ -278,9 +292,9 @@ static och_status tiled(job *j, int i, const och_tensor *residual, const och_ten
                                 och_gpu_tensor("residual", residual), och_gpu_tensor("y", y)};
         return och_gpu_launch(j->ctx, kernel, args, OCH_COUNT(args), err);
     }
-    if (!j->acts.f16.value) OCH_TRY(make_f16(j, err));
-    och_kl_actual args[] = {och_gpu_matrix("a", j->acts.f16, j->x.rows, och_gpu_unit_cols(w), f16_bytes(j->x.cols)),
-                            och_gpu_matrix("scale", j->acts.scale, j->x.rows, 1, 4),
+    if (!j->acts.f16[kind].value) OCH_TRY(make_f16(j, kind, err));
+    och_kl_actual args[] = {och_gpu_matrix("a", j->acts.f16[kind], j->x.rows, och_gpu_unit_cols(w), f16_bytes(j->x.cols)),
+                            och_gpu_matrix("scale", j->acts.scale[kind], j->x.rows, 1, 4),
                             och_gpu_weight("w", w),
                             och_gpu_vector("bias", &j->c->in[OCH_LINEAR_B0 + i]),
                             och_gpu_tensor("residual", residual),
