@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""DRAM bytes on simulated boards over the floor, for the ops that decode is made of: each matrix-vector format at 8192 x 8192 and
-14336 x 4096, and attention of one token over 8,192 tokens.
+"""What decode moves and executes on simulated boards: DRAM bytes over the floor, workgroup-level misses, instructions, bytes in
+flight, registers, spills and occupancy for each op of it: the matrix-vector formats at 8192 x 8192 and 14336 x 4096, attention of
+one token, and the ops of a step of llama-8b; then what a token asks of each board.
 
     python3 bench/dram.py --ochre build/release/ochre            print the tables; exit status 1 where a row is above the limit
+    python3 bench/dram.py --before OLD/ochre                     beside what an older ochre did: "before → after" where they differ
     python3 bench/dram.py --write                                and put them into docs/performance.md
     python3 bench/dram.py --boards gfx1151 --formats Q4_K,Q8_0   a part of them
 
@@ -11,62 +13,147 @@ The floor is each input once and each output once, weights with the bytes that t
 import argparse, concurrent.futures, json, os, pathlib, subprocess, sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-BOARDS = ["gfx1151", "gfx1201", "gfx942"]
 FORMATS = ["F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "MXFP4"]
 SHAPES = [(8192, 8192), (14336, 4096)]  # rows, columns
-CONTEXT, LIMIT = 8192, 1.05
+LIMIT = 1.05
 BEGIN, END = "<!-- made by bench/dram.py -->", "<!-- end of bench/dram.py -->"
 
+# Of src/target/boards.def: name, peak GB/s, MHz, SIMDs (two a CU, four on gfx942), cycles for which a vector instruction of a wave
+# holds one (64 lanes on 16 take 4). Then the GB/s that others read where they measured, and what they publish for 8B in 4 bits.
+BOARDS = {
+    "gfx1151": ("Radeon 8060S (Strix Halo)", 256, 2900, 80, 1, 215, "42.0 (llama.cpp, Vulkan), 37.2 (HIP)"),
+    "gfx1100": ("RX 7900 XTX", 960, 2500, 192, 1, None, "105.8 (llama.cpp, ROCm)"),
+    "gfx1201": ("RX 9070 XT", 640, 2970, 128, 1, None, "119.6 (llama.cpp, Vulkan), 107.7 (HIP, Q4_0)"),
+    "gfx942": ("MI300X", 5300, 2100, 1216, 4, 4199, "161 (llama.cpp, ROCm; second-hand)"),
+}
 
-def run(ochre, board, what):
-    if what[0] == "attention":
-        args, name = ["attention", "--context", str(CONTEXT), "--dtype", what[1]], f"attention, {CONTEXT:,} tokens, {what[1]}"
-    else:
-        args, name = ["linear", "--m", str(what[2][0]), "--k", str(what[2][1]), "--dtype", what[1]], f"{what[1]} {what[2][0]} x {what[2][1]}"
+# Ops of a step of llama-8b, one token after 512: name, how often a step has it, arguments. What the model's passes fuse away comes
+# after, since models of other kinds have it.
+LAYERS, D, FF, KV, VOCABULARY = 32, "4096", "14336", "1024", "128256"
+QKV = ["linear", "--m", f"{D},{KV},{KV}", "--k", D, "--norm"]
+GATE, DOWN = ["linear", "--m", FF, "--k", D, "--gate", "--norm"], ["linear", "--m", D, "--k", FF, "--residual"]
+O, HEAD = ["linear", "--m", D, "--k", D, "--residual"], ["linear", "--m", VOCABULARY, "--k", D, "--norm"]
+STEP = [
+    ("embed, Q4_K", 1, ["embed", "--m", VOCABULARY, "--k", D, "--dtype", "Q4_K"]),
+    ("norm, q, k, v, Q4_K", LAYERS, [*QKV, "--dtype", "Q4_K"]),
+    ("qkv_post (rope, state written)", LAYERS, ["qkv_post"]),
+    ("attention, 512 tokens, F16", LAYERS, ["attention", "--context", "512", "--dtype", "F16"]),
+    ("o, residual, Q4_K", LAYERS, [*O, "--dtype", "Q4_K"]),
+    ("norm, gate, up, silu, Q4_K", LAYERS, [*GATE, "--dtype", "Q4_K"]),
+    ("down, residual, Q4_K", LAYERS, [*DOWN, "--dtype", "Q4_K"]),
+    ("norm, logits, Q4_K", 1, [*HEAD, "--dtype", "Q4_K"]),
+    ("sample", 1, ["sample", "--k", VOCABULARY]),
+]
+OTHERS = [
+    ("norm, q, k, v, BF16", [*QKV, "--dtype", "BF16"]),
+    ("norm, gate, up, silu, BF16", [*GATE, "--dtype", "BF16"]),
+    ("down, residual, BF16", [*DOWN, "--dtype", "BF16"]),
+    ("rms_norm", ["rms_norm", "--k", D]),
+    ("rope", ["rope"]),
+    ("kv_write", ["kv_write"]),
+    ("glu", ["glu", "--k", FF]),
+    ("add", ["add", "--k", D]),
+    ("gather", ["gather", "--k", D]),
+]
+ATTENTION = [(8192, "F16"), (8192, "BF16"), (8192, "F32"), (32768, "F16")]
+
+
+def run(ochre, board, args):
+    """The counts, or why there are none."""
     p = subprocess.run([ochre, "bench", "op", *args, "--device", f"sim:{board}", "--json"], capture_output=True, text=True,
                        env={**os.environ, "OCHRE_SIM_THREADS": "1"})
     if p.returncode or not p.stdout:
-        return board, name, what, None, p.stderr.strip().splitlines()[-1:] or [f"exit status {p.returncode}"]
-    return board, name, what, json.loads(p.stdout), None
+        return (p.stderr.strip().splitlines() or [f"exit status {p.returncode}"])[0]
+    return json.loads(p.stdout)
 
 
-def row(name, what, r):
-    """Of the launch that moves most; DRAM bytes and misses are sums over all launches of the op."""
+def instructions(r):
+    return sum(v for l in r["launches"] for k, v in l["instructions"].items() if k != "control")
+
+
+def vector(r):
+    """Instructions by the cycles that they take of a SIMD: transcendental ones four times those of others."""
+    return sum(v * {"trans": 4}.get(k, 1) for l in r["launches"] for k, v in l["instructions"].items()
+               if k in ("valu", "valu_dual", "packed", "dot", "trans"))
+
+
+def cells(r):
+    """Bytes, misses and instructions of all launches; the rest of the launch that moves most, spills of any."""
     top = max(r["launches"], key=lambda l: l["dram_bytes_read"] + l["dram_bytes_written"])
-    weights = what[2][0] * what[2][1] if what[0] == "linear" else 2 * CONTEXT * 8 * 128
-    waves = sum(v for l in r["launches"] for k, v in l["instructions"].items() if k != "control")
-    spills = max(l["scratch_lane_bytes"] for l in r["launches"])
-    return (f'| {name} | {r["floor_bytes"] / 1e6:.2f} | {r["dram_over_floor"]:.3f} | {r["workgroup_miss_bytes"] / r["floor_bytes"]:.2f} | '
-            f'{waves / weights:.4f} | {top["bytes_in_flight_multiprocessor"] / 1024:.0f} | {top["vgprs"]} | {spills} | {top["waves_simd"]} |')
+    return [f'{r["dram_over_floor"]:.3f}', f'{r["workgroup_miss_bytes"] / r["floor_bytes"]:.2f}', f'{instructions(r) / r["weights"]:.4f}',
+            f'{top["bytes_in_flight_multiprocessor"] / 1024:.0f}', str(top["vgprs"]),
+            str(max(l["scratch_lane_bytes"] for l in r["launches"])), str(top["waves_simd"])]
+
+
+def row(name, r, old):
+    if isinstance(r, str):
+        return f"| {name} | did not run |" + " |" * 7
+    now, was = cells(r), cells(old) if isinstance(old, dict) else None
+    both = [a if not was or was[i] == a else f"{was[i]} → {a}" for i, a in enumerate(now)]
+    if isinstance(old, str):
+        both[0] = f"- → {both[0]}"
+    return f'| {name} | {r["floor_bytes"] / 1e6:.3f} | ' + " | ".join(both) + " |"
+
+
+HEADER = ("| {} | floor, MB | DRAM bytes / floor | workgroup misses / floor | instructions a weight | KiB in flight a multiprocessor | "
+          "registers | spills, bytes a lane | waves a SIMD |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|\n")
+
+
+def token(board, rows):
+    """What a token of llama-8b in Q4_K asks of a board: the step's ops, as often as it has them."""
+    name, peak, mhz, simds, cycles, read, others = BOARDS[board]
+    total = lambda f: sum(n * f(rows[what]) for what, n, _ in STEP)
+    floor, dram, n_launches = total(lambda r: r["floor_bytes"]), total(lambda r: r["dram_bytes"]), total(lambda r: len(r["launches"]))
+    arithmetic = total(vector) * cycles / (simds * mhz * 1e6)
+    allowed = f"{peak * 1e9 / floor:.0f}" + (f", {read * 1e9 / floor:.0f} at {read:,}" if read else "")
+    return (f"| {board}, {name} | {floor / 1e9:.3f} | {dram / floor:.3f} | {peak:,} | {allowed} | {floor / peak * 1e-6:.2f} | "
+            f"{arithmetic * 1e3:.2f} | {n_launches} | {floor / peak * 1e-3 / n_launches:.1f} | {others} |")
+
+
+TOKEN = ("| board | floor, GB | DRAM bytes / floor | peak, GB/s | tokens/s that the floor allows at the peak, at the rate that others "
+         "read (GB/s) | ms of bytes at the peak | ms of vector instructions, all SIMDs always busy | kernels | us of bytes a kernel | "
+         "tokens/s that others publish for 8B |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|---|\n")
 
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--ochre", default=str(ROOT / "build/release/ochre"))
-    p.add_argument("--boards", type=lambda s: s.split(","), default=BOARDS)
+    p.add_argument("--before", metavar="OCHRE", help="an older one; ops and options that it has not are counted for the new one only")
+    p.add_argument("--boards", type=lambda s: s.split(","), default=list(BOARDS))
     p.add_argument("--formats", type=lambda s: s.split(","), default=FORMATS)
     p.add_argument("--jobs", type=int, default=os.cpu_count())
     p.add_argument("--write", action="store_true", help="only with all boards and formats")
     a = p.parse_args()
-    if a.write and (a.boards != BOARDS or a.formats != FORMATS):
+    if a.write and (a.boards != list(BOARDS) or a.formats != FORMATS):
         p.error("--write takes no part of the tables")
-    work = [("linear", f, s) for s in SHAPES for f in a.formats] + [("attention", t) for t in ("F16", "F32", "BF16")]
-    text, bad = [], []
+    for b in a.boards:
+        if b not in BOARDS:
+            p.error(f"no board {b}; known: {', '.join(BOARDS)}")
+    products = [(f"{f} {m} x {k}", ["linear", "--m", str(m), "--k", str(k), "--dtype", f]) for m, k in SHAPES for f in a.formats]
+    products += [(f"attention, {n:,} tokens, {t}", ["attention", "--context", str(n), "--dtype", t]) for n, t in ATTENTION]
+    step = [(name, args) for name, _, args in STEP] + OTHERS
+    text, tokens, bad = [], [], []
     # The first run of a board compiles its kernels: one process at a time does not compile what another is compiling.
     with concurrent.futures.ThreadPoolExecutor(a.jobs) as pool:
         for board in a.boards:
-            rows = []
-            for _, name, what, r, why in pool.map(lambda w: run(a.ochre, board, w), work):
-                if r is None:
-                    bad.append(f"{board}: {name}: {why[0]}")
-                    rows.append(f"| {name} | did not run | | | | | | | |")
+            now = dict(zip([n for n, _ in products + step], pool.map(lambda w: run(a.ochre, board, w[1]), products + step)))
+            old = dict(zip(now, pool.map(lambda w: run(a.before, board, w[1]), products + step))) if a.before else {}
+            for name, r in now.items():
+                if isinstance(r, str):
+                    bad.append(f"{board}: {name}: {r}")
                     continue
                 if r["dram_over_floor"] > LIMIT:
                     bad.append(f'{board}: {name}: {r["dram_over_floor"]:.3f} of the floor, at most {LIMIT} expected')
-                rows.append(row(name, what, r))
-            text.append(f"### {board}\n\n| product, or attention of one token | floor, MB | DRAM bytes / floor | workgroup misses / floor | instructions a weight | "
-                        "KiB in flight a multiprocessor | registers | spills, bytes a lane | waves a SIMD |\n|---|---|---|---|---|---|---|---|---|\n" + "\n".join(rows) + "\n")
+                if any(l["scratch_lane_bytes"] for l in r["launches"]):
+                    bad.append(f"{board}: {name}: spills")
+            text.append(f"### {board}, {BOARDS[board][0]}, simulated\n\n" + HEADER.format("product, or attention of one token") +
+                        "\n".join(row(n, now[n], old.get(n)) for n, _ in products) + "\n\n" + HEADER.format("op of a step of llama-8b") +
+                        "\n".join(row(n, now[n], old.get(n)) for n, _ in step) + "\n")
+            if all(isinstance(now[n], dict) for n, _, _ in STEP):
+                tokens.append(token(board, now))
             print(text[-1], flush=True)
+    text.insert(0, "### A token of llama-8b in Q4_K after 512, predicted from the counts\n\n" + TOKEN + "\n".join(tokens) + "\n")
+    print(text[0])
     for b in bad:
         print(f"dram.py: {b}", file=sys.stderr)
     if a.write:
@@ -75,8 +162,8 @@ def main():
         if old.count(BEGIN) != 1 or old.count(END) != 1:
             sys.exit(f"dram.py: {page}: expected the lines {BEGIN} and {END} once each")
         note = "".join(f"- {b}\n" for b in bad)
-        above = f"Not as they should be:\n\n{note}\n" if bad else ""
-        page.write_text(old.split(BEGIN)[0] + BEGIN + "\n" + "\n".join(text) + above + END + old.split(END)[1])
+        above = f"### Above the limit\n\n{note}\n" if bad else ""
+        page.write_text(old.split(BEGIN)[0] + BEGIN + "\n" + "\n".join(text) + "\n" + above + END + old.split(END)[1])
     return bool(bad)
 
 

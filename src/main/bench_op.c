@@ -27,14 +27,18 @@ static const och_usage usage = {
     "miss a\n"
     "16 KiB cache of the workgroup, instructions by class and per weight, bytes in flight, registers, spills, "
     "occupancy.\n"
-    "linear: y[rows, m] = x[rows, k] w[m, k]. attention: one token a row over --context tokens. Others: rows of k.\n"
+    "linear: y[rows, m] = x[rows, k] w[m, k]; with --m 4096,1024,1024 three weights for one x, with --gate two of m rows\n"
+    "whose results become silu(y0) * y1. attention: one token a row over --context tokens. rope, kv_write, qkv_post: rows of\n"
+    "heads. Others: rows of k.\n"
     "Variants: default; invariant (the one that --batch-invariant pins).\n",
     "  ochre bench op linear --device sim:gfx1151 --dtype Q4_K --k 8192 --m 8192\n"
+    "  ochre bench op linear --device sim:gfx1100 --dtype Q4_K --m 14336 --gate --norm\n"
     "  ochre bench op attention --device sim:gfx942 --context 8192\n"
     "  ochre bench op linear --device cpu --dtype Q8_0 --rows 16 --k 4096 --m 4096 --json\n"};
 
 typedef struct shape {
-    int32_t rows, k, m, context, heads, kv_heads, head_dim;
+    int32_t rows, k, m[OCH_LINEAR_MAX_WEIGHTS], n_m, context, heads, kv_heads, head_dim;
+    bool gate, norm, residual; /* of linear */
     och_dtype dtype;
 } shape;
 
@@ -65,14 +69,20 @@ static void make_call(const shape *s, och_op_id op, och_op_call *c) {
     case OCH_OP_EMBED:
         c->attr.embed.scale = 1.0f;
         c->in[OCH_EMBED_IDS] = i32(s->rows, 1);
-        c->in[OCH_EMBED_TABLE] = typed(weight, s->m, s->k);
+        c->in[OCH_EMBED_TABLE] = typed(weight, s->m[0], s->k);
         c->out[0] = f32(s->rows, s->k);
         break;
     case OCH_OP_LINEAR:
-        c->attr.linear.n_weights = 1;
+        c->attr.linear.n_weights = s->gate ? 2 : s->n_m;
+        c->attr.linear.glu = s->gate ? OCH_ACT_SILU : OCH_ACT_NONE;
+        c->attr.linear.norm.eps = 1e-6f;
         c->in[OCH_LINEAR_X] = f32(s->rows, s->k);
-        c->in[OCH_LINEAR_W0] = typed(weight, s->m, s->k);
-        c->out[0] = f32(s->rows, s->m);
+        if (s->norm) c->in[OCH_LINEAR_NORM] = f32(1, s->k);
+        if (s->residual) c->in[OCH_LINEAR_RESIDUAL] = f32(s->rows, s->m[0]);
+        for (int i = 0; i < c->attr.linear.n_weights; i++) {
+            c->in[OCH_LINEAR_W0 + i] = typed(weight, s->m[s->gate ? 0 : i], s->k);
+            if (!i || !s->gate) c->out[i] = f32(s->rows, s->m[i]);
+        }
         break;
     case OCH_OP_RMS_NORM:
         c->attr.rms_norm.eps = 1e-6f;
@@ -119,6 +129,37 @@ static void make_call(const shape *s, och_op_id op, och_op_call *c) {
         break;
     case OCH_OP_COUNT_: break;
     }
+}
+
+/* What instructions are counted by: weights, elements of the state, or elements that the op makes. */
+static double elements(const shape *s, const och_op_call *c) {
+    double q = (double)s->heads * s->head_dim, kv = (double)s->kv_heads * s->head_dim, sum = 0.0;
+    switch (c->op) {
+    case OCH_OP_LINEAR:
+        for (int i = 0; i < c->attr.linear.n_weights; i++)
+            sum += (double)c->in[OCH_LINEAR_W0 + i].rows * (double)c->in[OCH_LINEAR_W0 + i].cols;
+        return sum;
+    case OCH_OP_ATTENTION: return 2.0 * s->rows * s->context * kv;
+    case OCH_OP_ROPE: return s->rows * q;
+    case OCH_OP_KV_WRITE: return s->rows * 2.0 * kv;
+    case OCH_OP_QKV_POST: return s->rows * (q + 2.0 * kv);
+    default: return (double)s->rows * s->k;
+    }
+}
+
+/* "4096" or "4096,1024,1024". */
+static bool parse_m(const char *text, shape *s) {
+    for (s->n_m = 0; s->n_m < OCH_LINEAR_MAX_WEIGHTS; text++) {
+        char *end;
+        errno = 0;
+        long v = *text >= '0' && *text <= '9' ? strtol(text, &end, 10) : 0;
+        if (errno || v < 1 || v > 1 << 24) return false;
+        s->m[s->n_m++] = (int32_t)v;
+        if (!*end) return true;
+        if (*end != ',') return false;
+        text = end;
+    }
+    return false;
 }
 
 /* ---- counters ---- */
@@ -217,14 +258,14 @@ static och_status count(och_queue *q, const och_op_call *c, const och_trial_opti
 /* ---- report ---- */
 
 static void print_json(och_strbuf *b, const och_device *d, const och_op_call *c, const shape *s, const och_trial *t,
-                       const counts *n, double read_rate) {
+                       const counts *n, double weights, double read_rate) {
     bool sim = n->n_launches > 0, simulated = d->info.kind == OCH_DEV_SIMULATED, right = t->nmse <= t->bound;
     och_strbuf_printf(b,
                       "{\"op\": \"%s\", \"device\": \"%s\", \"arch\": \"%s\", \"evidence\": \"%s\", \"dtype\": \"%s\", "
                       "\"rows\": %d, \"k\": %d, \"m\": %d, "
                       "\"context\": %d, \"provider\": \"%s\", \"kernels\": ",
                       och_op_name(c->op), d->info.label, d->info.arch, simulated ? "simulated" : "run",
-                      och_dtype_name(s->dtype), s->rows, s->k, s->m, s->context, t->provider->name);
+                      och_dtype_name(s->dtype), s->rows, s->k, s->m[0], s->context, t->provider->name);
     och_strbuf_json(b, t->kernels, strlen(t->kernels));
     och_strbuf_printf(b, ", \"right\": %s, \"bound\": %.3g, \"nmse\": ", right ? "true" : "false", t->bound);
     if (isfinite(t->nmse)) och_strbuf_printf(b, "%.4g", t->nmse);
@@ -232,9 +273,9 @@ static void print_json(och_strbuf *b, const och_device *d, const och_op_call *c,
     och_strbuf_printf(b, ", \"floor_bytes\": %" PRIu64 ", \"flops\": %" PRIu64, t->floor_bytes, t->flops);
     if (sim)
         och_strbuf_printf(b,
-                          ", \"dram_bytes\": %" PRIu64 ", \"dram_over_floor\": %.5f, \"workgroup_miss_bytes\": %" PRIu64
-                          ", \"launches\": [\n%s]}\n",
-                          n->dram_read + n->dram_written,
+                          ", \"weights\": %.0f, \"dram_bytes\": %" PRIu64
+                          ", \"dram_over_floor\": %.5f, \"workgroup_miss_bytes\": %" PRIu64 ", \"launches\": [\n%s]}\n",
+                          weights, n->dram_read + n->dram_written,
                           (double)(n->dram_read + n->dram_written) / (double)t->floor_bytes, n->misses,
                           och_strbuf_str(&n->lines));
     else if (t->seconds > 0) {
@@ -288,10 +329,9 @@ static int no_such_op(const char *name) {
 }
 
 int och_cmd_bench_op(int argc, char **argv) {
-    const char *args[1], *device = NULL, *provider = NULL, *dtype = NULL, *variant = "default";
+    const char *args[1], *device = NULL, *provider = NULL, *dtype = NULL, *variant = "default", *m = "4096";
     shape s = {.rows = 1,
                .k = 4096,
-               .m = 4096,
                .context = 4096,
                .heads = 32,
                .kv_heads = 8,
@@ -305,7 +345,10 @@ int och_cmd_bench_op(int argc, char **argv) {
         {"dtype", 0, OCH_OPT_STR, &dtype, 0, 0, "F", "of the weight (default: Q8_0) or of the state (default: F16)", NULL},
         {"rows", 0, OCH_OPT_I32, &s.rows, 1, 65536, "N", "rows of tokens (default: 1)", NULL},
         {"k", 0, OCH_OPT_I32, &s.k, 1, 1 << 20, "K", "columns (default: 4096)", NULL},
-        {"m", 0, OCH_OPT_I32, &s.m, 1, 1 << 24, "M", "rows of the weight (default: 4096)", NULL},
+        {"m", 0, OCH_OPT_STR, &m, 0, 0, "M[,M,M]", "rows of the weight, or of linear's up to three (default: 4096)", NULL},
+        {"gate", 0, OCH_OPT_FLAG, &s.gate, 0, 0, NULL, "linear: a gate and its product, m rows each", NULL},
+        {"norm", 0, OCH_OPT_FLAG, &s.norm, 0, 0, NULL, "linear: x is normed before", NULL},
+        {"residual", 0, OCH_OPT_FLAG, &s.residual, 0, 0, NULL, "linear: a residual is added", NULL},
         {"context", 0, OCH_OPT_I32, &s.context, 1, 1 << 22, "N", "attention: tokens of the state (default: 4096)", NULL},
         {"heads", 0, OCH_OPT_I32, &s.heads, 1, 1024, "N", "query heads (default: 32)", NULL},
         {"kv-heads", 0, OCH_OPT_I32, &s.kv_heads, 1, 1024, "N", "heads of the state (default: 8)", NULL},
@@ -323,6 +366,12 @@ int och_cmd_bench_op(int argc, char **argv) {
     if (!op_from_name(args[0], &op)) return no_such_op(args[0]);
     if (dtype && (s.dtype = och_dtype_from_name(dtype)) == OCH_DTYPE_NONE)
         return och_main_usage("inspect", "bench op: --dtype: expected a type of weights or state, found \"%.40s\"", dtype);
+    if (!parse_m(m, &s))
+        return och_main_usage("bench", "bench op: --m: expected one to three numbers from 1 to %d, found \"%.40s\"", 1 << 24, m);
+    if (s.n_m > 1 && (op != OCH_OP_LINEAR || s.gate))
+        return och_main_usage("bench", "bench op: --m: several weights are for linear without --gate alone");
+    if ((s.gate || s.norm || s.residual) && op != OCH_OP_LINEAR)
+        return och_main_usage("bench", "bench op: --gate, --norm and --residual are linear's, not %s's", args[0]);
     bool invariant = !strcmp(variant, "invariant");
     if (!invariant && strcmp(variant, "default") != 0)
         return och_main_usage("bench", "--variant: expected default or invariant, found \"%.40s\"", variant);
@@ -339,9 +388,7 @@ int och_cmd_bench_op(int argc, char **argv) {
     rc = OCH_EXIT_FAILURE;
     make_call(&s, op, &call);
     och_trial_options o = {.batch_invariant = invariant, .seed = 1};
-    double weights = op == OCH_OP_LINEAR      ? (double)s.m * s.k
-                     : op == OCH_OP_ATTENTION ? 2.0 * s.context * s.kv_heads * s.head_dim
-                                              : (double)s.rows * s.k;
+    double weights = elements(&s, &call);
     och_status st = och_op_check(&call, &err);
     if (st == OCH_OK) st = och_device_open(device ? device : "auto", &dev, &d, &err);
     if (st == OCH_OK) st = d->vtable->queue_create(d, &q, &err);
@@ -359,7 +406,7 @@ int och_cmd_bench_op(int argc, char **argv) {
         rc = och_main_fail(&err);
         goto done;
     }
-    if (json) print_json(&out, d, &call, &s, &t, &n, read_rate);
+    if (json) print_json(&out, d, &call, &s, &t, &n, weights, read_rate);
     else print_text(&out, d, &call, &t, &n, &launches, read_rate);
     if (out.failed || launches.failed || n.lines.failed) och_main_error("out of memory for the report");
     else {
