@@ -83,7 +83,7 @@ static och_status qkv_kernel(const och_device *d, const och_op_call *c, const oc
                               och_format_get(w[2].dtype)->name);
 }
 
-/* How a product of n rows with w is cut: the first way whose tiles are enough for every multiprocessor. */
+/* How a product of n rows with w is cut: the first way whose tiles are enough for nearly every multiprocessor. */
 static const char *tiles(const och_device *d, const och_tensor *w, int64_t n) {
 #define OCH_TILES(arch, format, bm, bn, spec) {arch, format, bm, bn, spec},
     static const struct {
@@ -95,11 +95,11 @@ static const char *tiles(const och_device *d, const och_tensor *w, int64_t n) {
 #include "op/gpu/tiles.def"
     };
 #undef OCH_TILES
+    uint64_t units = (uint64_t)d->info.n_compute_units, enough = units - units / 16;
     for (size_t i = 0; i < OCH_COUNT(rows); i++) {
         if (strncmp(d->info.arch, rows[i].arch, strlen(rows[i].arch))) continue;
         if (rows[i].format != OCH_DTYPE_NONE && rows[i].format != w->dtype) continue;
-        if (!rows[i].bm || och_u64_ceil_div((uint64_t)n, rows[i].bm) * och_u64_ceil_div((uint64_t)w->rows, rows[i].bn) >=
-                                (uint64_t)d->info.n_compute_units)
+        if (!rows[i].bm || och_u64_ceil_div((uint64_t)n, rows[i].bm) * och_u64_ceil_div((uint64_t)w->rows, rows[i].bn) >= enough)
             return rows[i].spec;
     }
     return "";
