@@ -3,10 +3,16 @@
 
 #include "base/size.h"
 
-enum { WAVES = 8, READS = 8, ALONE = 4096, PART_COLS = 3 }; /* ids up to which one workgroup looks through a row */
+enum {
+    ALONE = 4096, /* ids up to which one workgroup looks for a row's greatest */
+    WAVES = 8,    /* of that workgroup, and of a part's */
+    MORE = 16,    /* of the workgroup that draws from a longer row */
+    READS = 8,    /* ids of a part's lane */
+    PART_COLS = 3
+};
 
-static och_status sample_kernel(const och_device *d, const och_gpu_kernel **out_k, och_err *err) {
-    return och_gpu_kernel_get(d, "sample", out_k, err, "WAVES=%d", WAVES);
+static och_status sample_kernel(const och_device *d, bool split, const och_gpu_kernel **out_k, och_err *err) {
+    return och_gpu_kernel_get(d, "sample", out_k, err, "WAVES=%d", split ? MORE : WAVES);
 }
 
 static och_status part_kernel(const och_device *d, const och_gpu_kernel **out_k, och_err *err) {
@@ -21,7 +27,7 @@ static int64_t parts_of(const och_device *d, const och_op_call *c) {
 
 och_status och_gpu_sample_supports(const och_device *d, const och_op_call *c, och_err *err) {
     if (parts_of(d, c)) OCH_TRY(part_kernel(d, NULL, err));
-    return sample_kernel(d, NULL, err);
+    return sample_kernel(d, parts_of(d, c) > 0, NULL, err);
 }
 
 uint64_t och_gpu_sample_scratch(const och_device *d, const och_op_call *c) {
@@ -35,9 +41,12 @@ och_status och_gpu_sample_run(const och_op_ctx *ctx, const och_op_call *c, och_e
     och_dev_addr part = {0};
     int64_t n = c->in[OCH_SAMPLE_LOGITS].rows, parts = parts_of(d, c);
     if (!n) return OCH_OK;
-    OCH_TRY(sample_kernel(d, &k, err));
-    och_kl_actual args[] = {och_gpu_tensor("logits", &c->in[OCH_SAMPLE_LOGITS]), och_gpu_tensor("numbers", &c->in[OCH_SAMPLE_NUMBERS]),
-                            och_gpu_tensor("draws", &c->in[OCH_SAMPLE_DRAWS]), {.name = "part"}, och_gpu_int("parts", parts),
+    OCH_TRY(sample_kernel(d, parts > 0, &k, err));
+    och_kl_actual args[] = {och_gpu_tensor("logits", &c->in[OCH_SAMPLE_LOGITS]),
+                            och_gpu_tensor("numbers", &c->in[OCH_SAMPLE_NUMBERS]),
+                            och_gpu_tensor("draws", &c->in[OCH_SAMPLE_DRAWS]),
+                            {.name = "part"},
+                            och_gpu_int("parts", parts),
                             och_gpu_tensor("id", &c->out[0])};
     if (parts) {
         OCH_TRY(part_kernel(d, &part_k, err));
