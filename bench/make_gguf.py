@@ -53,25 +53,22 @@ def main():
     p.add_argument("format", choices=sorted(FORMATS))
     p.add_argument("out")
     p.add_argument("--layers", type=int, help="fewer than the shape has")
-    p.add_argument("--vocab", type=int, help="another vocabulary, at least 266")
+    p.add_argument("--vocab", type=int, help="another vocabulary, at least 266 (default: the shape's)")
     p.add_argument("--context", type=int, default=131072)
     a = p.parse_args()
     arch, layers, d, heads, kv, hd, ff, vocab, _ = shape_of(a.shape)
     if arch not in ("llama", "qwen3"):
         sys.exit("make_gguf.py: expected a shape of llama or qwen3, found one of %s" % arch)
-    layers, vocab = a.layers or layers, a.vocab or vocab
+    layers = layers if a.layers is None else a.layers
+    vocab = vocab if a.vocab is None else a.vocab
     rng = random.Random(1)
     number, block_elems, block_bytes = FORMATS[a.format]
-    letters = g.byte_letters()
-    tokens = [letters[b] for b in range(256)]
-    merges = []
-    for x, y in [("t", "h"), ("th", "e"), ("i", "n"), ("a", "n"), (letters[32], "the"), ("an", "d"), ("in", "g")]:
-        merges.append(x + " " + y)
-        tokens.append(x + y)
-    types = [1] * len(tokens)
-    special = len(tokens)
-    tokens += ["<|endoftext|>", "<|im_start|>", "<|im_end|>"] + ["<|unused_%d|>" % i for i in range(vocab - special - 3)]
-    types += [3] * 3 + [5] * (vocab - special - 3)  # control; unused
+    tokens, merges, types, special = g.vocabulary()
+    n_unused = vocab - len(tokens)
+    if layers < 1 or n_unused < 0:
+        sys.exit("make_gguf.py: expected at least 1 layer and %d tokens, found %d and %d" % (len(tokens), layers, vocab))
+    tokens += ["<|unused_%d|>" % i for i in range(n_unused)]
+    types += [5] * n_unused
     kvs = [g.key("general.architecture", g.STRING, arch), g.key("general.name", g.STRING, a.shape), g.key("general.alignment", g.U32, 32)]
     for name, kind, value in (("block_count", g.U32, layers), ("context_length", g.U32, a.context), ("embedding_length", g.U32, d),
                               ("feed_forward_length", g.U32, ff), ("attention.head_count", g.U32, heads),
@@ -112,18 +109,17 @@ def main():
     ones("output_norm.weight", d)
     matrix("output.weight", vocab, d)
 
-    records, at = b"", 0
-    for name, dims, t, n_bytes in tensors:
-        records += g.text(name) + struct.pack("<I", len(dims)) + struct.pack("<%dQ" % len(dims), *dims) + struct.pack("<IQ", t, at)
-        at += (n_bytes + 31) // 32 * 32
-    head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(kvs)) + b"".join(kvs) + records
     pattern = memoryview(blocks(a.format, rng, (1 << 20) // block_bytes))  # whole blocks
-    with open(a.out, "wb", buffering=0) as f:
+    try:
+        f = open(a.out, "wb", buffering=0)
+    except OSError as e:
+        sys.exit("make_gguf.py: %s" % e)
+    with f:
         def put(data):
             while len(data):
                 data = data[f.write(data):]
 
-        put(memoryview(head + b"\0" * (-len(head) % 32)))
+        put(memoryview(g.header(kvs, tensors)))
         for _, dims, _, n_bytes in tensors:
             source = memoryview(struct.pack("<f", 1.0) * dims[0]) if len(dims) == 1 else pattern
             left = n_bytes

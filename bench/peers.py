@@ -8,11 +8,14 @@ PyTorch runs transformers' own model of that shape in BF16 with random weights, 
 decode step captured as a CUDA graph; prefill is one pass over the prompt. Ochre runs `ochre bench --interactive` on the
 same sizes, a process a format. Runs alternate; medians are printed. Operations of a prefill are counted as `ochre bench`
 counts them. --torch-device cpu checks the path without a GPU: no graphs, and no figure means anything.
+
+Needs PyTorch and transformers: python3 -m pip install torch transformers
 """
 import argparse
 import json
 import os
 import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -20,6 +23,21 @@ import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 DEFAULT = os.path.join(ROOT, "build", "release", "ochre")
+ARCHS = ("llama", "qwen3")  # that Torch makes
+
+
+def import_peer(device):
+    """torch and transformers, with a GPU where one is asked for."""
+    try:
+        import torch
+        import transformers
+    except ImportError as e:
+        sys.exit("peers.py: %s; PyTorch and transformers are needed: python3 -m pip install torch transformers" % e)
+    if not hasattr(transformers, "StaticCache") or not hasattr(transformers, "Qwen3Config"):
+        sys.exit("peers.py: transformers %s is too old: python3 -m pip install -U transformers" % transformers.__version__)
+    if device.startswith("cuda") and not torch.cuda.is_available():
+        sys.exit("peers.py: PyTorch %s finds no GPU (--torch-device cpu tries the path without one)" % torch.__version__)
+    return torch, transformers
 
 
 def shape_of(name):
@@ -39,8 +57,7 @@ def prefill_flops(s, n):
 
 class Torch:
     def __init__(self, s, device, context):
-        import torch
-        import transformers
+        torch, transformers = import_peer(device)
         self.torch, self.device, self.context = torch, device, context
         self.gpu = device.startswith("cuda")
         self.name = "torch %s, transformers %s" % (torch.__version__, transformers.__version__)
@@ -166,29 +183,50 @@ class Ochre:
 
 
 def numbers(text):
-    return [int(x) for x in text.split(",") if x]
+    """A list of whole numbers from 1, perhaps an empty one; argparse tells what is none."""
+    found = [int(x) for x in text.split(",") if x]
+    if any(x < 1 for x in found):
+        raise ValueError
+    return found
+
+
+def checked(p):
+    """The arguments, after what can be told before anything is loaded."""
+    a = p.parse_args()
+    s = shape_of(a.shape)
+    if s["arch"] not in ARCHS:
+        p.error("--shape: expected one of %s, %s is one of %s" % (" or ".join(ARCHS), a.shape, s["arch"]))
+    if not 1 <= a.tokens < a.context:
+        p.error("--tokens: expected 1 to %d (less than --context), found %d" % (a.context - 1, a.tokens))
+    if a.runs < 1:
+        p.error("--runs: expected 1 or more, found %d" % a.runs)
+    a.formats = [x for x in a.formats.split(",") if x]
+    if not a.formats:
+        p.error("--formats: expected at least one")
+    if not shutil.which(a.ochre):
+        p.error("--ochre: no program %s (make release builds it)" % a.ochre)
+    return a, s
 
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--ochre", default=DEFAULT)
+    p.add_argument("--ochre", default=DEFAULT, help="the program (default: %(default)s)")
     p.add_argument("--device", default="cuda:0", help="Ochre's (default: cuda:0)")
-    p.add_argument("--torch-device", default="cuda")
-    p.add_argument("--shape", default="llama-8b")
+    p.add_argument("--torch-device", default="cuda", help="PyTorch's (default: cuda)")
+    p.add_argument("--shape", default="llama-8b", help="a row of src/model/shapes.def (default: llama-8b)")
     p.add_argument("--formats", default="BF16", help="Ochre's, a list (default: BF16)")
-    p.add_argument("--batch", default="1,8,64")
+    p.add_argument("--batch", type=numbers, default="1,8,64", help="sequences of a decode step, a list (default: 1,8,64)")
     p.add_argument("--context", type=int, default=512, help="positions of the cache; runs end there (default: 512)")
     p.add_argument("--deep", type=int, default=0, help="a depth at which Ochre alone decodes, batch 1 (default: none)")
-    p.add_argument("--prefill", default="512,2048,8192")
-    p.add_argument("--tokens", "-n", type=int, default=64)
-    p.add_argument("--runs", "-r", type=int, default=5)
+    p.add_argument("--prefill", type=numbers, default="512,2048,8192", help="tokens of a prompt, a list (default: 512,2048,8192)")
+    p.add_argument("--tokens", "-n", type=int, default=64, help="of a decode run (default: 64)")
+    p.add_argument("--runs", "-r", type=int, default=5, help="of each, in turns (default: 5)")
     p.add_argument("--step-tokens", type=int, default=2048, help="of a prompt in one step of Ochre's (default: 2048)")
     p.add_argument("--fill", default="zeros", help="Ochre's contents of the cache before a run (default: zeros, as PyTorch's)")
     p.add_argument("--product", type=int, default=8192, help="of the product rate (default: 8192)")
-    p.add_argument("--read-bytes", type=int, default=1 << 32)
+    p.add_argument("--read-bytes", type=int, default=1 << 32, help="of the read rate (default: 4 GiB)")
     p.add_argument("--json", help="write rows there too")
-    a = p.parse_args()
-    s = shape_of(a.shape)
+    a, s = checked(p)
     peer = Torch(s, a.torch_device, a.context)
     product, read = peer.rates(a.product, a.read_bytes // 4)
     rows = []
@@ -207,14 +245,16 @@ def main():
         print("| %s | %s | %.1f | %s | %s | %s | %s |" % (what, fmt, ours, "%.1f" % theirs if theirs else "",
                                                           "%.2f" % (ours / theirs) if theirs else "", *tell), flush=True)
 
-    for fmt in a.formats.split(","):
+    failed = False
+    for fmt in a.formats:
+        engine = None
         try:
             engine = Ochre(a, fmt, a.context)
             try:
                 rate = engine.ask("rate")["read_bytes_per_second"]
             except RuntimeError:
                 rate = 0.0  # a simulated device
-            for batch in numbers(a.batch):
+            for batch in a.batch:
                 peer.ready(batch, a.tokens)
                 ask, both = "decode %d %d" % (batch, engine.depth), []
                 engine.ask(ask)
@@ -225,7 +265,7 @@ def main():
                 row("decode, batch %d, %d tokens" % (batch, a.context), fmt, ours, theirs,
                     {"bytes": j["bytes_per_step"] / batch, "read": rate})
             peer.step = peer.cache = None
-            for n in numbers(a.prefill):
+            for n in a.prefill:
                 both = [(engine.ask("prefill %d" % n), peer.prefill(n)) for _ in range(a.runs + 1)][1:]
                 row("prefill, %d tokens" % n, fmt, statistics.median(x["tok_per_s"] for x, _ in both),
                     statistics.median(y for _, y in both), {"flops": prefill_flops(s, n) / n})
@@ -237,14 +277,18 @@ def main():
                 said = [engine.ask(ask) for _ in range(a.runs)]
                 row("decode, batch 1, %d tokens" % a.deep, fmt, statistics.median(x["tok_per_s"] for x in said), 0,
                     {"bytes": said[0]["bytes_per_step"], "read": rate})
-            engine.close()
-        except RuntimeError as e:
+        except RuntimeError as e:  # PyTorch's memory that ran out is one too
+            failed = True
             print("peers.py: %s: %s" % (fmt, e), file=sys.stderr, flush=True)
+        finally:
+            if engine:
+                engine.close()
     if a.json:
         with open(a.json, "w") as f:
             json.dump({"peer": peer.name, "product_flops_per_second": product, "torch_read_bytes_per_second": read, "shape": a.shape,
                        "rows": rows}, f, indent=1)
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

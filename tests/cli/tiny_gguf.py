@@ -60,19 +60,31 @@ def encode(row, kind):
     return out
 
 
+def vocabulary():
+    """Byte-level BPE: 256 letters, what a few merges make, three control tokens; the merges; types; the first control token."""
+    letters = byte_letters()
+    tokens, merges = [letters[b] for b in range(256)], []
+    for a, b in [("t", "h"), ("th", "e"), ("i", "n"), ("a", "n"), (letters[32], "the"), ("an", "d"), ("in", "g")]:
+        merges.append(a + " " + b)
+        tokens.append(a + b)
+    special = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+    return tokens + special, merges, [1] * len(tokens) + [3] * len(special), len(tokens)
+
+
+def header(kvs, tensors):
+    """What stands before the tensors' bytes; tensors: (name, dimensions, the row's first, number of the type, bytes)."""
+    records, at = b"", 0
+    for name, dims, t, n_bytes in tensors:
+        records += text(name) + struct.pack("<I", len(dims)) + struct.pack("<%dQ" % len(dims), *dims) + struct.pack("<IQ", t, at)
+        at += n_bytes + -n_bytes % 32
+    out = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(kvs)) + b"".join(kvs) + records
+    return out + b"\0" * (-len(out) % 32)
+
+
 def build(kind="f32", seed=1, chat=False, n_layers=2, d=64, n_heads=4, n_kv=2, d_ff=96, context=256, ends=True):
     """ends=False: greedy text never ends, since the special tokens' logits are 0."""
     rng = random.Random(seed)
-    letters = byte_letters()
-    vocab = [letters[b] for b in range(256)]
-    merges = []
-    for a, b in [("t", "h"), ("th", "e"), ("i", "n"), ("a", "n"), (letters[32], "the"), ("an", "d"), ("in", "g")]:
-        merges.append(a + " " + b)
-        vocab.append(a + b)
-    types = [1] * len(vocab)
-    bos = len(vocab)
-    vocab += ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
-    types += [3, 3, 3]
+    vocab, merges, types, bos = vocabulary()
     head = d // n_heads
     kv = [
         key("general.architecture", STRING, "llama"), key("general.name", STRING, "tiny"),
@@ -119,13 +131,8 @@ def build(kind="f32", seed=1, chat=False, n_layers=2, d=64, n_heads=4, n_kv=2, d
     vector("output_norm.weight", d)
     matrix("output.weight", len(vocab), d, None if ends else bos)
 
-    records, data = b"", b""
-    for name, ne, t, payload in tensors:
-        records += text(name) + struct.pack("<I", len(ne)) + struct.pack("<%dQ" % len(ne), *ne)
-        records += struct.pack("<IQ", t, len(data))
-        data += payload + b"\0" * (-len(payload) % 32)
-    head_bytes = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(kv)) + b"".join(kv) + records
-    return head_bytes + b"\0" * (-len(head_bytes) % 32) + data
+    data = b"".join(payload + b"\0" * (-len(payload) % 32) for *_, payload in tensors)
+    return header(kv, [(name, ne, t, len(payload)) for name, ne, t, payload in tensors]) + data
 
 
 def main():
