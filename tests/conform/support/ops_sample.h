@@ -1,12 +1,12 @@
 /* SAMPLE: every way of cutting off, over logits that are usual, tied, equal, one among none, as many alike on top as a kernel may keep
- * aside, in falling steps, or no numbers, in rows that lie apart. The engine's sampler, which selects where the reference sorts, is the oracle; on a board the reference is another. */
+ * aside, in falling steps, amid ties, or no numbers, in rows that lie apart. The engine's sampler, which selects where the reference sorts, is the oracle; on a board the reference is another. */
 #ifndef OCH_TESTS_OPS_SAMPLE_H
 #define OCH_TESTS_OPS_SAMPLE_H
 
 #include "conform/support/op_run.h"
 #include "engine/sampler.h"
 
-enum { SAMPLE_KINDS = 13, SAMPLE_WAYS = 4 * 4 * 5 * 4 };
+enum { SAMPLE_KINDS = 14, SAMPLE_WAYS = 4 * 4 * 5 * 4 };
 
 /* Whether the row's logits are all finite. */
 static bool sample_logits(rng *g, float *x, int64_t v, int kind) {
@@ -19,6 +19,8 @@ static bool sample_logits(rng *g, float *x, int64_t v, int kind) {
         for (int64_t j = 0; j < v; j++) x[(j * 7919 + at) % v] = j < 2038 + kind ? 4.0f : 3.0f + 0.125f * (float)(j % 5);
     if (kind == 12) /* one of each weight down to none and on */
         for (int64_t j = 0; j < v; j++) x[(at + j) % v] = -60.0f * (float)j / (float)v;
+    if (kind == 13) /* ties, of which the first are kept, around what is greater */
+        for (int64_t j = 0; j < v; j++) x[j] = j >= v / 2 % 100 && j < v / 2 % 100 + 20 ? 1.01f : 1.0f;
     if (kind == 3) x[at] = 1e30f; /* one among none */
     if (kind == 6) x[at] = NAN, x[v - 1] = INFINITY;
     if (kind == 7) x[at] = -INFINITY;
@@ -59,7 +61,7 @@ static och_op_call sample_call(rig *r, int64_t n, int64_t v) {
 }
 
 static void sample_cases(rig *r) {
-    static const int64_t shapes[][2] = {{1, 200},    {17, 2000},  {513, 600},   {2048, 100},  {2049, 100},
+    static const int64_t shapes[][2] = {{1, 200},    {17, 2000},  {300, 500},  {513, 600},   {2048, 100},  {2049, 100},
                                         {4096, 100}, {5000, 200}, {32000, 26}, {49152, 26}, {151936, 8}, {262144, 8}};
     r->nmse = 0.0;
     uint64_t seed = 37000;
