@@ -136,6 +136,7 @@ static och_status compile(const och_kernels_job *j, const batch *b, och_jit_kern
             bool again = false; /* of other comments, with the same values in the end */
             for (int e = 0; e < i; e++) again |= !strcmp(k[e]->signature.entry, k[i]->signature.entry);
             if (again) continue;
+            q.own_target |= k[i]->request.own_target;
             och_strbuf_printf(&all, "namespace och_together_%d {\n", i);
             och_strbuf_append(&all, k[i]->text.data, k[i]->text.size);
             och_strbuf_puts(&all, "\n}\n");
