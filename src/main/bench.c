@@ -281,7 +281,7 @@ int och_cmd_bench(int argc, char **argv) {
         {"logits", 0, OCH_OPT_FLAG, &r.b.options.host_sampling, 0, 0, NULL, "decode steps give the host logits, not tokens", NULL},
         {"batch-invariant", 0, OCH_OPT_FLAG, &r.b.options.batch_invariant, 0, 0, NULL, "one kernel variant for every batch size", NULL},
         {"device", 'd', OCH_OPT_STR, &open.device, 0, 0, "D", "see `ochre devices` (default: auto)", NULL},
-        {"provider", 0, OCH_OPT_STR, &open.provider, 0, 0, "NAME", "use only these kernels: reference, cpu", NULL},
+        {"provider", 0, OCH_OPT_STR, &open.provider, 0, 0, "NAME", "use only these kernels: reference, cpu, kernel, blas", NULL},
         {"trace", 0, OCH_OPT_STR, &trace, 0, 0, "FILE", "write a timeline of launches and host work (Chrome trace format); slower", NULL},
         {"threads", 't', OCH_OPT_I32, &open.threads, 1, OCH_POOL_MAX_THREADS, "N", "CPU threads (default: all this process may use)", NULL},
     };

@@ -354,7 +354,7 @@ int och_cmd_bench_op(int argc, char **argv) {
         {"kv-heads", 0, OCH_OPT_I32, &s.kv_heads, 1, 1024, "N", "heads of the state (default: 8)", NULL},
         {"head-dim", 0, OCH_OPT_I32, &s.head_dim, 1, 1024, "N", "elements of a head (default: 128)", NULL},
         {"variant", 0, OCH_OPT_STR, &variant, 0, 0, "V", "default, or invariant: the one for every batch size", NULL},
-        {"provider", 0, OCH_OPT_STR, &provider, 0, 0, "NAME", "use only these kernels: reference, cpu, kernel", NULL},
+        {"provider", 0, OCH_OPT_STR, &provider, 0, 0, "NAME", "use only these kernels: reference, cpu, kernel, blas", NULL},
         {"runs", 'r', OCH_OPT_I32, &runs, 1, 100000, "N", "runs that are timed on a real device (default: 20)", NULL},
         {"threads", 't', OCH_OPT_I32, &threads, 1, OCH_POOL_MAX_THREADS, "N", "CPU threads", NULL},
         {"json", 0, OCH_OPT_FLAG, &json, 0, 0, NULL, "one JSON object", NULL},

@@ -117,7 +117,7 @@ int och_cmd_fit(int argc, char **argv) {
         {"sequences", 0, OCH_OPT_I32, &sequences, 1, 4096, "N", "sequences at once (default: 1)", NULL},
         {"step-tokens", 0, OCH_OPT_I32, &step_tokens, 1, 1 << 20, "N", "most tokens of a step (default: 512)", NULL},
         {"kv-type", 0, OCH_OPT_STR, &kv, 0, 0, "TYPE", "type of the state: auto, f32, f16, bf16, fp8", NULL},
-        {"provider", 0, OCH_OPT_STR, &provider, 0, 0, "NAME", "use only these kernels: reference, cpu, kernel", NULL},
+        {"provider", 0, OCH_OPT_STR, &provider, 0, 0, "NAME", "use only these kernels: reference, cpu, kernel, blas", NULL},
         {"synthetic", 0, OCH_OPT_STR, &shape, 0, 0, "SHAPE", "a published shape in place of a model", NULL},
         {"format", 0, OCH_OPT_STR, &format, 0, 0, "F", "weight format of --synthetic (default: Q8_0)", NULL},
         {"json", 0, OCH_OPT_FLAG, &json, 0, 0, NULL, "one JSON object, with every tensor", NULL},

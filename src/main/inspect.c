@@ -353,7 +353,7 @@ int och_cmd_inspect(int argc, char **argv) {
     inspect v = {.context = 0, .sequences = 1};
     const och_opt opts[] = {
         {"device", 'd', OCH_OPT_STR, &device, 0, 0, "D", "judge for this device, see `ochre devices` (default: auto)", NULL},
-        {"provider", 0, OCH_OPT_STR, &provider, 0, 0, "NAME", "use only these kernels: reference, cpu", NULL},
+        {"provider", 0, OCH_OPT_STR, &provider, 0, 0, "NAME", "use only these kernels: reference, cpu, kernel, blas", NULL},
         {"context", 0, OCH_OPT_I32, &v.context, 1, 1 << 30, "N", "tokens a sequence may hold (default: the model's, at most 4096)", NULL},
         {"sequences", 0, OCH_OPT_I32, &v.sequences, 1, 4096, "N", "sequences at once (default: 1)", NULL},
         {"threads", 't', OCH_OPT_I32, &threads, 1, OCH_POOL_MAX_THREADS, "N", "CPU threads", NULL},

@@ -231,7 +231,8 @@ const och_blas_times *och_blas_times_of(const och_device *d, och_blas *b) {
         och_blas_key_of(d, b, &key);
         och_status st = och_blas_store_find(&key, &b->times, &stale, &why);
         if (st == OCH_NOTFOUND) och_log(OCH_LOG_DEBUG, "%s", why.message);
-        else if (st != OCH_OK) och_log(OCH_LOG_WARN, "measured times of products are not used: %s (ochre tune --clear removes them)", why.message);
+        else if (st != OCH_OK)
+            och_log(OCH_LOG_WARN, "measured times of products are not used: %s (ochre tune --clear removes them)", why.message);
         if (stale && !b->times.n)
             och_log(OCH_LOG_INFO, "%zu measured times of products on %s are of another driver, library or version, and are not used: run "
                     "ochre tune again", stale, d->info.label);

@@ -36,7 +36,8 @@ static och_status upload(bench *b, och_buf *to, const och_tensor *t, bool weight
     const och_device_vtable *v = b->q->device->vtable;
     uint64_t row, seed = weight ? 0x9e3779b97f4a7c15u : 0xd1b54a32d192ed03u, bytes = weight ? b->w_bytes : 0;
     och_status st = OCH_OK;
-    if (!och_dtype_row_bytes(t->dtype, (uint64_t)t->cols, &row)) return och_err_set(err, OCH_RANGE, "a row of %lld overflows", (long long)t->cols);
+    if (!och_dtype_row_bytes(t->dtype, (uint64_t)t->cols, &row))
+        return och_err_set(err, OCH_RANGE, "a row of %lld overflows", (long long)t->cols);
     if (!weight) bytes = row * (uint64_t)t->rows;
     char *native = och_malloc_array((size_t)t->rows, row), *image = och_malloc_array(bytes, 1);
     float *values = och_malloc_array((size_t)t->cols, sizeof *values);
@@ -95,7 +96,8 @@ static och_status set_up(bench *b, och_dtype t, int64_t m, int64_t k, int64_t ro
     c->in[OCH_LINEAR_X].addr = b->x.addr, c->in[OCH_LINEAR_X].host = b->x.host;
     c->out[0].addr = b->y.addr, c->out[0].host = b->y.host;
     c->in[OCH_LINEAR_W0].row_bytes = 0;
-    b->ctx = (och_op_ctx){.queue = b->q, .scratch = b->scratch.host, .scratch_addr = b->scratch.addr, .scratch_bytes = b->scratch.size_bytes};
+    b->ctx = (och_op_ctx){.queue = b->q, .scratch = b->scratch.host, .scratch_addr = b->scratch.addr,
+                          .scratch_bytes = b->scratch.size_bytes};
     return OCH_OK;
 }
 
