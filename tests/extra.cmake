@@ -99,3 +99,7 @@ set_tests_properties(cli/graph PROPERTIES LABELS cli TIMEOUT 600)
 add_test(NAME cli/tune COMMAND ${OCHRE_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/cli/test_tune.py $<TARGET_FILE:ochre_program>
          $<TARGET_FILE:fake_hipblaslt_plain>)
 set_tests_properties(cli/tune PROPERTIES LABELS cli TIMEOUT 120)
+if(TARGET ochre_sim_hip)
+  add_test(NAME cli/tls COMMAND ${OCHRE_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/cli/check_tls.py $<TARGET_FILE:ochre_sim_hip>)
+  set_tests_properties(cli/tls PROPERTIES LABELS cli)
+endif()
