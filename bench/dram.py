@@ -4,7 +4,7 @@ flight, registers, spills and occupancy for each op of it: the matrix-vector for
 one token, and the ops of a step of llama-8b; then what a token asks of each board.
 
     python3 bench/dram.py --ochre build/release/ochre            print the tables; exit status 1 where a row is above the limit
-    python3 bench/dram.py --before OLD/ochre                     beside what an older ochre did: "before → after" where they differ
+    python3 bench/dram.py --before OLD/ochre                     beside what an older ochre did: "before → after", from 0.5% on
     python3 bench/dram.py --write                                and put them into docs/performance.md
     python3 bench/dram.py --boards gfx1151 --formats Q4_K,Q8_0   a part of them
 
@@ -19,12 +19,13 @@ LIMIT = 1.05
 BEGIN, END = "<!-- made by bench/dram.py -->", "<!-- end of bench/dram.py -->"
 
 # Of src/target/boards.def: name, peak GB/s, MHz, SIMDs (two a CU, four on gfx942), cycles for which a vector instruction of a wave
-# holds one (64 lanes on 16 take 4). Then the GB/s that others read where they measured, and what they publish for 8B in 4 bits.
+# holds one (64 lanes on 16 take 4). Then what others measured or publish (docs/performance.md says who): GB/s of a read, us from a
+# kernel of a replayed graph to the next, tokens/s for 8B in 4 bits.
 BOARDS = {
-    "gfx1151": ("Radeon 8060S (Strix Halo)", 256, 2900, 80, 1, 215, "42.0 (llama.cpp, Vulkan), 37.2 (HIP)"),
-    "gfx1100": ("RX 7900 XTX", 960, 2500, 192, 1, None, "105.8 (llama.cpp, ROCm)"),
-    "gfx1201": ("RX 9070 XT", 640, 2970, 128, 1, None, "119.6 (llama.cpp, Vulkan), 107.7 (HIP, Q4_0)"),
-    "gfx942": ("MI300X", 5300, 2100, 1216, 4, 4199, "161 (llama.cpp, ROCm; second-hand)"),
+    "gfx1151": ("Radeon 8060S (Strix Halo)", 256, 2900, 80, 1, 215, 1.75, "42.0 Vulkan, 37.2 HIP"),
+    "gfx1100": ("RX 7900 XTX", 960, 2500, 192, 1, None, 2.82, "105.8 HIP"),
+    "gfx1201": ("RX 9070 XT", 640, 2970, 128, 1, None, 2.15, "119.6 Vulkan, 107.7 HIP (Q4_0)"),
+    "gfx942": ("MI300X", 5300, 2100, 1216, 4, 4199, None, "161 HIP (second-hand)"),
 }
 
 # Ops of a step of llama-8b, one token after 512: name, how often a step has it, arguments. What the model's passes fuse away comes
@@ -89,7 +90,8 @@ def row(name, r, old):
     if isinstance(r, str):
         return f"| {name} | did not run |" + " |" * 7
     now, was = cells(r), cells(old) if isinstance(old, dict) else None
-    both = [a if not was or was[i] == a else f"{was[i]} → {a}" for i, a in enumerate(now)]
+    same = lambda a, b: abs(float(a) - float(b)) <= 0.005 * float(a)
+    both = [a if not was or same(a, was[i]) else f"{was[i]} → {a}" for i, a in enumerate(now)]
     if isinstance(old, str):
         both[0] = f"- → {both[0]}"
     return f'| {name} | {r["floor_bytes"] / 1e6:.3f} | ' + " | ".join(both) + " |"
@@ -101,18 +103,19 @@ HEADER = ("| {} | floor, MB | DRAM bytes / floor | workgroup misses / floor | in
 
 def token(board, rows):
     """What a token of llama-8b in Q4_K asks of a board: the step's ops, as often as it has them."""
-    name, peak, mhz, simds, cycles, read, others = BOARDS[board]
+    name, peak, mhz, simds, cycles, read, gap, others = BOARDS[board]
     total = lambda f: sum(n * f(rows[what]) for what, n, _ in STEP)
     floor, dram, n_launches = total(lambda r: r["floor_bytes"]), total(lambda r: r["dram_bytes"]), total(lambda r: len(r["launches"]))
     arithmetic = total(vector) * cycles / (simds * mhz * 1e6)
-    allowed = f"{peak * 1e9 / floor:.0f}" + (f", {read * 1e9 / floor:.0f} at {read:,}" if read else "")
-    return (f"| {board}, {name} | {floor / 1e9:.3f} | {dram / floor:.3f} | {peak:,} | {allowed} | {floor / peak * 1e-6:.2f} | "
-            f"{arithmetic * 1e3:.2f} | {n_launches} | {floor / peak * 1e-3 / n_launches:.1f} | {others} |")
+    allowed = f"{peak * 1e9 / floor:,.0f}" + (f"; {read * 1e9 / floor:,.0f} at {read:,}" if read else "")
+    gaps = f"{n_launches * gap * 1e-3:.2f}" if gap else "not published"
+    return (f"| {board}, {name} | {floor / 1e9:.3f} | {dram / floor:.3f} | {peak:,} | {floor / peak * 1e-6:.2f} | "
+            f"{arithmetic * 1e3:.2f} | {n_launches} | {gaps} | {allowed} | {others} |")
 
 
-TOKEN = ("| board | floor, GB | DRAM bytes / floor | peak, GB/s | tokens/s that the floor allows at the peak, at the rate that others "
-         "read (GB/s) | ms of bytes at the peak | ms of vector instructions, all SIMDs always busy | kernels | us of bytes a kernel | "
-         "tokens/s that others publish for 8B |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|---|\n")
+TOKEN = ("| board | floor, GB | DRAM bytes / floor | peak, GB/s | ms of the floor at the peak | ms of vector instructions, all SIMDs "
+         "busy | kernels | ms between kernels | tokens/s of the floor at the peak; at what others read (GB/s) | llama.cpp as published, "
+         "8B Q4_K_M |\n|---|--:|--:|--:|--:|--:|--:|--:|---|---|\n")
 
 
 def main():
