@@ -9,7 +9,7 @@
  * leaves that of the next step among the arrived. A turn that has nothing to issue ends a group too, so that the count holds.
  *
  * Products that are only begun (tile_group.c) are waited for before the turn's barrier. With D of 4 and more, where nothing else is
- * done to the tile, those of step t may still be under way at it: it ends those of step t - 1, whose place is filled again in the
+ * done to a large tile, those of step t may still be under way at it: it ends those of step t - 1, whose place is filled again in the
  * turn after. The loads are then a step less ahead. */
 #include "kl/spec.h"
 #include "kl/tile.h"
@@ -163,7 +163,7 @@ bool och_kl_stmt_pipeline(och_kl_spec *s, const och_kl_stmt *x) {
     bool first_do = alone && depth >= 4 && (s->profile.target.target->ops & OCH_GROUP_MATRIX);
     if (first_do) {
         if (!open_turn(s, &p, depth, &t) || !lower_do(s, &p, &t)) return false;
-        if (t.pending && t.pending->pending && !s->waited) {
+        if (t.pending && t.pending->pending && !s->waited && och_kl_tile_is_long(t.pending)) {
             t.behind = t.pending;
             t.n_behind = s->n_pending;
             ahead--;

@@ -80,6 +80,8 @@ OCH_WARN_UNUSED och_status och_kl_tile_mma(och_kl_code *c, och_kl_list *to, och_
 
 /* What is under way has ended when the code goes on; nothing where nothing is. */
 void och_kl_tile_wait(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t);
+/* Whether a product of t takes so long that it is worth a step less of loads to begin the next one before it has ended. */
+bool och_kl_tile_is_long(const och_kl_tile *t);
 /* The same of all but the youngest `most` groups of them (what one mma begins is a group). */
 void och_kl_tile_wait_for(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t, int most);
 

@@ -117,3 +117,6 @@ void och_kl_tile_wait_for(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_k
     och_kl_ir *x = act(c, to, pos, OCH_KL_F_GROUP_WAIT, most, NULL, 0);
     if (x) x->var = t->acc;
 }
+
+/* 64 x 128 a four and more: of smaller tiles a multiprocessor has several workgroups, which fill each other's gaps. */
+bool och_kl_tile_is_long(const och_kl_tile *t) { return t->by_fours && t->frag_rows * t->frag_cols >= 16; }

@@ -238,6 +238,7 @@ static const one cases[] = {
     {"F=F16,BM=64,BN=128,BK=16,STAGES=2,WAVES=8", 64, 140, 104, 1e-11},
     {"F=F16,BM=256,BN=64,BK=64,STAGES=1,WAVES=8", 256, 64, 192, 1e-11},
     {"F=F16,BM=128,BN=128,BK=64,STAGES=4,WAVES=8", 128, 128, 64, 1e-11}, /* fewer steps than are loaded ahead */
+    {"F=BF16,W=bf16,T=bf16,BM=64,BN=32,BK=64,STAGES=8,WAVES=4", 20, 72, 712, 1e-11},
     {"F=Q4_K,BM=128,BN=128,BK=64,STAGES=4,WAVES=8", 100, 130, 512, 1e-6},
     {"F=Q8_0,BM=128,BN=64,BK=64,STAGES=3,WAVES=8", 128, 64, 320, 1e-6},
     {"F=Q6_K,BM=64,BN=64,BK=64,STAGES=2,WAVES=4", 64, 64, 256, 1e-6},
@@ -274,7 +275,7 @@ static const struct {
     {1, "och_group_wait<0>(", "och_group_wait<1>("},
     {0, "och_copy_wait<1>(", "och_copy_wait<2>("},            /* it is read before it is filled */
     {0, "och_barrier_all(", "och_barrier("},                  /* not for what reads past the lanes */
-    {6, "och_barrier_all(", "och_barrier("},
+    {7, "och_barrier_all(", "och_barrier("},
     {0, "och_group_begin()", "(void)0"},
     {0, "och_group_place<128>(", "och_group_place<64>("},     /* another swizzle than that of the copies */
     {3, "och_group_place<32>(", "och_group_place<64>("},
