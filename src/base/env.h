@@ -23,5 +23,11 @@ void och_env_warn_unknown(void);
 const char *och_env_foreign(const char *name);
 /* Whether it is set at all, to nothing too. */
 bool och_env_is_set(const char *name);
+/* Sets a variable of this process's environment; value NULL: takes it out. False: no memory, errno says. May be called while other
+ * threads read variables by the functions above, which setenv may not; values read before stay valid. */
+bool och_env_set(const char *name, const char *value);
+/* The list environ as it is does not change between the two; no function above may be called between them. */
+char *const *och_env_hold(void);
+void och_env_release(void);
 
 #endif

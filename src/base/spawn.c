@@ -30,8 +30,6 @@
 #define DRAIN_NS 200000000u     /* what a program's own children may hold the outputs open after it */
 #define MERCY_NS 1000000000u    /* between asking it to end and ending it: compilers remove their temporary files */
 
-extern char **environ;
-
 enum { IN, OUT, ERR, N_PIPES };
 
 typedef struct child {
@@ -99,19 +97,24 @@ static const char **environment_of(const och_spawn *s) {
     static const char *const none[] = {NULL};
     const char *const *unset = s->unset ? s->unset : none, *const *set = s->set ? s->set : none;
     size_t n = 0, n_set = 0;
-    while (environ && environ[n]) n++;
     while (set[n_set]) n_set++;
+    char *const *old = och_env_hold();
+    while (old && old[n]) n++;
     const char **list = och_calloc(n + n_set + 1, sizeof *list);
-    if (!list) return NULL;
+    if (!list) {
+        och_env_release();
+        return NULL;
+    }
     memcpy(list, set, n_set * sizeof *list);
     size_t kept = n_set;
     for (size_t i = 0; i < n; i++) {
-        size_t len = strcspn(environ[i], "=");
+        size_t len = strcspn(old[i], "=");
         bool keep = true;
-        for (const char *const *u = unset; *u && keep; u++) keep = strlen(*u) != len || memcmp(*u, environ[i], len) != 0;
-        for (const char *const *v = set; *v && keep; v++) keep = strcspn(*v, "=") != len || memcmp(*v, environ[i], len) != 0;
-        if (keep) list[kept++] = environ[i];
+        for (const char *const *u = unset; *u && keep; u++) keep = strlen(*u) != len || memcmp(*u, old[i], len) != 0;
+        for (const char *const *v = set; *v && keep; v++) keep = strcspn(*v, "=") != len || memcmp(*v, old[i], len) != 0;
+        if (keep) list[kept++] = old[i];
     }
+    och_env_release();
     return list;
 }
 
@@ -256,13 +259,12 @@ och_status och_spawn_run(const och_spawn *s, och_spawn_result *out_result, och_e
         theirs[i] = fd[i != IN];
         fcntl(c.fd[i], F_SETFL, O_NONBLOCK);
     }
-    bool own = s->unset || s->set;
-    const char **envp = own ? environment_of(s) : NULL;
-    if (own && !envp) {
+    const char **envp = environment_of(s);
+    if (!envp) {
         st = och_err_nomem(err, sizeof *envp, "a program's environment");
         goto done;
     }
-    int rc = start(s, theirs, envp ? (char *const *)(uintptr_t)envp : environ, &c.pid);
+    int rc = start(s, theirs, (char *const *)(uintptr_t)envp, &c.pid);
     och_free(envp);
     for (int i = 0; i < N_PIPES; i++) shut(&theirs[i]);
     if (rc) {

@@ -170,10 +170,6 @@ static bool buffer_method(och_kl_spec *s, const och_kl_expr *e, const och_kl_val
     if (v->kind == OCH_KL_V_BUFFER) {
         if (!strcmp(name, "row")) return och_kl_row(s, e->pos, v, e->args, false, out);
         if (!strcmp(name, "row_clamped")) return och_kl_row(s, e->pos, v, e->args, true, out);
-        if (!strcmp(name, "prefetch")) {
-            *out = (och_kl_val){.kind = OCH_KL_V_VOID};
-            return och_kl_prefetch(s, e, v);
-        }
         if (!strcmp(name, "sub")) {
             och_kl_val a[2];
             const och_kl_expr *args[2] = {e->args, e->args ? e->args->next : NULL};
@@ -203,7 +199,7 @@ static bool buffer_method(och_kl_spec *s, const och_kl_expr *e, const och_kl_val
     if (is) return true;
     och_kl_guess g;
     och_kl_guess_init(&g, name);
-    static const char *const all[] = {"row",    "row_clamped", "sub",          "unit",         "unit_stream",  "put",    "prefetch",
+    static const char *const all[] = {"row",    "row_clamped", "sub",          "unit",         "unit_stream",  "put",
                                       "load2",  "load4",       "load8",        "load16",       "store2",       "store4",
                                       "store8", "store16",     "load4_stream", "load8_stream", "load16_stream"};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) och_kl_guess_offer(&g, all[i]);

@@ -96,8 +96,6 @@ bool och_kl_has(const och_kl_profile *p, const char *capability, bool *out) {
         *out = nvidia || (t->ops & OCH_PK_FMA_F16);
     else if (!strcmp(capability, "fp8"))
         *out = t->fp8 != OCH_FP8_NONE && (nvidia || (t->ops & OCH_CVT_FP8));
-    else if (!strcmp(capability, "prefetch"))
-        *out = t->ops & OCH_DEPENDENT_LAUNCH; /* both came with sm_90 */
     else if (!strcmp(capability, "async_copy"))
         *out = nvidia;
     else if (!strcmp(capability, "atomic_f32"))
@@ -391,7 +389,7 @@ bool och_kl_builtin(och_kl_spec *s, const och_kl_expr *e, const char *name, bool
         if (och_kl_count_args(e->args) != 1 || e->args->kind != OCH_KL_E_NAME ||
             !och_kl_has(&s->profile, e->args->u.name, &has))
             return och_kl_error(s->diag, e->pos,
-                                "has takes one of matrix, dot4, packed_f16, fp8, async_copy, prefetch, atomic_f32");
+                                "has takes one of matrix, dot4, packed_f16, fp8, async_copy, atomic_f32");
         *out = och_kl_val_bool(s, e->pos, has);
         return out->ir != NULL;
     }

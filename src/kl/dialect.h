@@ -99,7 +99,6 @@ typedef enum och_kl_piece {
     OCH_KL_P_GROUP_PLACE,
     OCH_KL_P_GROUP_STEPS,
     OCH_KL_P_AWAIT,
-    OCH_KL_P_PREFETCH,
     OCH_KL_P_COUNT_
 } och_kl_piece;
 

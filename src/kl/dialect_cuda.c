@@ -338,11 +338,22 @@ static const och_kl_piece_row rows[] = {
      "    }\n"
      "    return och_bits<R>(w);\n"
      "}\n"},
-    {OCH_KL_P_AWAIT, OCH_DEPENDENT_LAUNCH, 0, {0}, FN "void och_await() { asm volatile(\"griddepcontrol.wait;\" ::: \"memory\"); }\n"},
-    {OCH_KL_P_PREFETCH, 0, 0, {0}, // PTX ISA 8.0: cp.async.bulk.prefetch
-     FN "void och_prefetch(const void *p, i64 bytes) {\n"
-     "    if (threadIdx.x == 0 && bytes > 0)\n"
-     "        asm volatile(\"cp.async.bulk.prefetch.L2.global [%0], %1;\" ::\"l\"(__cvta_generic_to_global(p)), \"r\"((u32)bytes));\n"
+    {OCH_KL_P_AWAIT, OCH_DEPENDENT_LAUNCH, 0, {0}, // each p is another pointer to global memory behind the wait, as far as a compiler can see
+     "template <class P> " FN "P och_behind(P p) {\n"
+     "#ifdef __clang__\n"
+     "    typedef __attribute__((address_space(1))) char *och_global;\n"
+     "    och_global g = (och_global)(char *)p;\n"
+     "    asm volatile(\"\" : \"+l\"(g) :: \"memory\");\n"
+     "    return (P)(char *)g;\n"
+     "#else\n"
+     "    u64 g = __cvta_generic_to_global(p);\n"
+     "    asm volatile(\"\" : \"+l\"(g) :: \"memory\");\n"
+     "    return (P)__cvta_global_to_generic(g);\n"
+     "#endif\n"
+     "}\n"
+     "template <class... P> " FN "void och_await(P &...p) {\n"
+     "    asm volatile(\"griddepcontrol.wait;\" ::: \"memory\");\n"
+     "    ((p = och_behind(p)), ...);\n"
      "}\n"},
     /* PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions": where a matrix begins in 16 bytes (bits 0 to 13), what is not
      * looked at where 16 columns are within a swizzled row (16 to 29), how far eight rows are apart (32 to 45), the swizzle (62, 63). */

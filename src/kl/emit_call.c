@@ -64,8 +64,7 @@ static const struct {
     [OCH_KL_F_BROADCAST] = {OCH_KL_P_BROADCAST, F_OTHER, NULL},
     [OCH_KL_F_FIRST] = {OCH_KL_P_FIRST, F_PLAIN, "first"},
     [OCH_KL_F_BALLOT] = {OCH_KL_P_BALLOT, F_PLAIN, "ballot"},
-    [OCH_KL_F_AWAIT] = {OCH_KL_P_AWAIT, F_PLAIN, "await"},
-    [OCH_KL_F_PREFETCH] = {OCH_KL_P_PREFETCH, F_OTHER, NULL},
+    [OCH_KL_F_AWAIT] = {OCH_KL_P_AWAIT, F_OTHER, NULL},
     [OCH_KL_F_FENCE] = {OCH_KL_P_FENCE, F_EXTRA, "fence"},
     [OCH_KL_F_ATOMIC_ADD] = {OCH_KL_P_ATOMIC_ADD, F_ATOMIC, "atomic_add"},
     [OCH_KL_F_ATOMIC_MIN] = {OCH_KL_P_ATOMIC_MIN, F_ATOMIC, "atomic_min"},
@@ -196,6 +195,24 @@ static void emit_copy_async(och_kl_emitter *e, const och_kl_ir *x) {
     put(e, ")");
 }
 
+/* Of pointers with restrict a compiler knows better than to let the wait stand in the way of a load: those that what came before
+ * may have written go through it. */
+static void emit_await(och_kl_emitter *e) {
+    const och_kl_signature *sig = &e->c->signature;
+    bool first = true;
+    put(e, "och_await(");
+    for (const och_kl_var *v = e->c->vars; v; v = v->next) {
+        bool weight = false;
+        if (!v->argument || v->space != OCH_KL_GLOBAL) continue;
+        for (int i = 0; i < sig->n_args; i++) weight |= sig->args[i].kind == OCH_KL_A_WEIGHT && sig->args[i].offset == v->offset;
+        if (weight) continue;
+        put(e, first ? "" : ", ");
+        put(e, och_kl_var_name(e, v));
+        first = false;
+    }
+    put(e, ")");
+}
+
 static void emit_halves(och_kl_emitter *e, const och_kl_ir *x) {
     char name[24];
     och_strbuf_printf(e->out, "och_halves<%s, %d>(", och_kl_type_name(e, x->type, name), x->type.lanes);
@@ -233,13 +250,7 @@ void och_kl_emit_call(och_kl_emitter *e, const och_kl_ir *x, int prec) {
         else if (f == OCH_KL_F_MMA) emit_mma(e, x);
         else if (f == OCH_KL_F_COPY_ASYNC) emit_copy_async(e, x);
         else if (f == OCH_KL_F_HALVES) emit_halves(e, x);
-        else if (f == OCH_KL_F_PREFETCH) {
-            put(e, "och_prefetch(");
-            och_kl_emit_address(e, &x->mem, false, false);
-            put(e, ", ");
-            och_kl_emit_expr(e, x->args[0], OCH_KL_PREC_ANY);
-            put(e, ")");
-        }
+        else if (f == OCH_KL_F_AWAIT) emit_await(e);
         else if (f == OCH_KL_F_GROUP_MMA) emit_group_mma(e, x);
         else if (f == OCH_KL_F_GROUP_WAIT) och_strbuf_printf(e->out, "och_group_wait<%d>(%s)", x->extra, och_kl_var_name(e, x->var));
         else if (f == OCH_KL_F_GROUP_PLACE) {

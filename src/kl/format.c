@@ -146,35 +146,6 @@ bool och_kl_unit_of(och_kl_spec *s, const och_kl_expr *e, const och_kl_val *row,
     return true;
 }
 
-bool och_kl_prefetch(och_kl_spec *s, const och_kl_expr *e, const och_kl_val *v) {
-    const och_kl_buffer *b = v->buf;
-    const och_kl_expr *args[2] = {e->args, e->args ? e->args->next : NULL};
-    och_kl_val a[2];
-    bool has;
-    if (b->kind != OCH_KL_A_WEIGHT)
-        return och_kl_error(s->diag, e->pos, "%s is no qbuf: only weights lie there before the kernel begins", b->ast->name);
-    if (och_kl_count_args(e->args) != 2)
-        return och_kl_error(s->diag, e->pos, "prefetch takes the first row and the number of rows");
-    if (!och_kl_eval_list(s, args, 2, a) || !och_kl_has(&s->profile, "prefetch", &has)) return false;
-    for (int i = 0; i < 2; i++) {
-        if (!och_kl_to_index(s, args[i]->pos, a[i], &a[i])) return false;
-        if (a[i].level > OCH_KL_L_GROUP)
-            return och_kl_error(s->diag, args[i]->pos, "prefetch asks for the workgroup: this is %s", och_kl_level_name(a[i].level));
-    }
-    if (!has) return true;
-    const och_kl_type i64 = scalar(OCH_KL_I64);
-    och_kl_ir *first = och_kl_keep(s, e->pos, "first", och_kl_convert(s->code, e->pos, i64, a[0].ir), a[0].level);
-    och_kl_ir *end = och_kl_binary(s->code, e->pos, '+', first, och_kl_convert(s->code, e->pos, i64, a[1].ir));
-    och_kl_ir *last = och_kl_call(s->code, e->pos, OCH_KL_F_MIN, i64, 0, (och_kl_ir *[]){end, b->dims[0]}, 2);
-    och_kl_ir *bytes = och_kl_binary(s->code, e->pos, '*', och_kl_binary(s->code, e->pos, '-', last, first), b->strides[0]);
-    och_kl_ir *call = och_kl_call(s->code, e->pos, OCH_KL_F_PREFETCH, scalar(OCH_KL_VOID), 0, (och_kl_ir *[]){bytes}, 1);
-    if (!call) return false;
-    call->mem = (och_kl_mem){.base = b->var, .elem = OCH_KL_U8, .lanes = 1, .align_bytes = 16, .bytes = true};
-    call->mem.index = och_kl_binary(s->code, e->pos, '*', first, b->strides[0]);
-    och_kl_do(s, e->pos, call);
-    return !s->code->failed;
-}
-
 /* Where entry u of a plane is, in bytes. */
 static och_kl_ir *entry(och_kl_spec *s, och_kl_pos pos, och_kl_buffer *b, int plane, const och_kl_plane_ast *p,
                         och_kl_ir *row, och_kl_ir *u, uint32_t bytes) {

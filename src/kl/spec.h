@@ -342,8 +342,6 @@ bool och_kl_unit_of(och_kl_spec *s, const och_kl_expr *e, const och_kl_val *row,
 och_kl_bundle *och_kl_bundle_new(och_kl_spec *s, och_kl_pos pos, och_kl_buffer *b, och_kl_ir *row, och_kl_ir *unit,
                                  och_kl_level level, bool streamed);
 bool och_kl_unit_field(och_kl_spec *s, och_kl_pos pos, const och_kl_val *unit, const char *name, och_kl_val *out);
-/* w.prefetch(first, n): n rows of weights, as many of them as there are; nothing where the target has no such instruction. */
-bool och_kl_prefetch(och_kl_spec *s, const och_kl_expr *e, const och_kl_val *buffer);
 bool och_kl_put(och_kl_spec *s, const och_kl_expr *e, const och_kl_val *row);
 
 /* ---- call.c, call_math.c ---- */

@@ -247,9 +247,9 @@ static och_status count(och_queue *q, const och_op_call *c, const och_trial_opti
     int fd = mkstemp(path);
     if (fd < 0) return och_err_set_native(err, OCH_IO, errno, "%s: %s", path, strerror(errno));
     close(fd);
-    och_status st = setenv("OCHRE_SIM_COUNT", path, 1) ? och_err_nomem(err, sizeof path, "the environment") : OCH_OK;
+    och_status st = och_env_set("OCHRE_SIM_COUNT", path) ? OCH_OK : och_err_nomem(err, sizeof path, "the environment");
     if (st == OCH_OK) st = och_trial_run(q, c, o, t, err);
-    unsetenv("OCHRE_SIM_COUNT");
+    (void)och_env_set("OCHRE_SIM_COUNT", NULL);
     if (st == OCH_OK) st = read_counts(path, weights, n, text, err);
     unlink(path);
     return st;

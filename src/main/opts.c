@@ -1,6 +1,8 @@
 /* Options: one table a command gives both the parser and the help. */
 #include "main/main.h"
 
+#include "base/env.h"
+
 #include <errno.h>
 #include <math.h>
 #include <stdint.h>
@@ -175,6 +177,6 @@ int och_opts_parse(const och_usage *u, const och_opt *opts, size_t n_opts, int a
         rc = set_value(u, o, value ? value : "");
         if (rc >= 0) return rc;
     }
-    if (require_gpu && setenv("OCHRE_REQUIRE_GPU", "1", 1)) return och_main_error("setenv: %s", strerror(errno));
+    if (require_gpu && !och_env_set("OCHRE_REQUIRE_GPU", "1")) return och_main_error("setenv: %s", strerror(errno));
     return -1;
 }

@@ -122,7 +122,7 @@ int och_cmd_sim(int argc, char **argv) {
     };
     const size_t n = sizeof settings / sizeof *settings;
     for (size_t i = 0; i < n; i++)
-        if (settings[i].value && setenv(settings[i].name, settings[i].value, 1))
+        if (settings[i].value && !och_env_set(settings[i].name, settings[i].value))
             return och_main_error("setenv: %s", strerror(errno));
     /* Judged as they are, whoever set them. */
     if ((rc = judge(dir, settings, n)) >= 0) return rc;

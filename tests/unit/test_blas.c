@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/env.h"
 #include "base/size.h"
 #include "file/write.h"
 #include "op/blas/blas.h"
@@ -228,7 +229,7 @@ static bool takes(och_dtype t, int64_t n, int64_t m, int64_t k) {
 
 static void declined(const char *library, const char *part) {
     product p;
-    if (library) setenv("OCHRE_HIPBLASLT", library, 1);
+    if (library) CHECK(och_env_set("OCHRE_HIPBLASLT", library));
     open_board("sim:gfx1151");
     och_blas *b;
     FAILS(OCH_UNSUPPORTED, och_blas_of(device, &b, &err));
@@ -237,12 +238,12 @@ static void declined(const char *library, const char *part) {
     CHECK(!strcmp(p.provider->name, "kernel"));
     run(&p);
     check(&p);
-    setenv("OCHRE_BLAS", "1", 1); /* it is asked for: its absence is told */
+    CHECK(och_env_set("OCHRE_BLAS", "1")); /* it is asked for: its absence is told */
     const och_op_provider *none;
     FAILS(OCH_UNAVAILABLE, och_op_select(device, &p.call, NULL, &none, &err));
     says("OCHRE_BLAS=1");
     says(part);
-    setenv("OCHRE_BLAS", "perhaps", 1);
+    CHECK(och_env_set("OCHRE_BLAS", "perhaps"));
     FAILS(OCH_INVALID, och_op_select(device, &p.call, NULL, &none, &err));
     says("perhaps");
     drop(&p);
@@ -257,8 +258,8 @@ TEST(no_library_at_all) { declined("/dev/null", "cannot be opened"); }
 
 TEST(switched_off) {
     product p;
-    setenv("OCHRE_HIPBLASLT", FAKE("plain"), 1);
-    setenv("OCHRE_BLAS", "0", 1);
+    CHECK(och_env_set("OCHRE_HIPBLASLT", FAKE("plain")));
+    CHECK(och_env_set("OCHRE_BLAS", "0"));
     open_board("sim:gfx1151");
     make(&p, OCH_DTYPE_BF16, 64, 32, 64, OCH_ACT_NONE, NULL);
     CHECK(!strcmp(p.provider->name, "kernel"));
@@ -268,7 +269,7 @@ TEST(switched_off) {
 
 TEST(all_is_given_back) {
     int64_t live = och_alloc_live();
-    setenv("OCHRE_HIPBLASLT", FAKE("plain"), 1);
+    CHECK(och_env_set("OCHRE_HIPBLASLT", FAKE("plain")));
     open_board("sim:gfx1151");
     CHECK(takes(OCH_DTYPE_BF16, 64, 32, 64));
     CHECK(counter("fake_blas_handles") == 1 && counter("fake_blas_objects") > 0);
@@ -280,8 +281,8 @@ TEST(all_is_given_back) {
 /* More shapes than are kept: the oldest go. */
 TEST(many_shapes) {
     product p;
-    setenv("OCHRE_HIPBLASLT", FAKE("plain"), 1);
-    setenv("OCHRE_BLAS", "1", 1);
+    CHECK(och_env_set("OCHRE_HIPBLASLT", FAKE("plain")));
+    CHECK(och_env_set("OCHRE_BLAS", "1"));
     open_board("sim:gfx1151");
     make(&p, OCH_DTYPE_BF16, 320, 16, 32, OCH_ACT_NONE, NULL);
     for (int64_t n = 320; n >= 40; n--) {
@@ -296,8 +297,8 @@ TEST(many_shapes) {
 
 TEST(no_algorithm) {
     product p;
-    setenv("OCHRE_HIPBLASLT", FAKE("refuses"), 1);
-    setenv("OCHRE_BLAS", "1", 1);
+    CHECK(och_env_set("OCHRE_HIPBLASLT", FAKE("refuses")));
+    CHECK(och_env_set("OCHRE_BLAS", "1"));
     open_board("sim:gfx1151");
     make(&p, OCH_DTYPE_Q4_0, 70, 32, 64, OCH_ACT_NONE, NULL);
     CHECK(!strcmp(p.provider->name, "blas"));
@@ -310,12 +311,12 @@ TEST(no_algorithm) {
 /* ---- which rows ---- */
 
 TEST(rows_by_rule) {
-    setenv("OCHRE_HIPBLASLT", FAKE("plain"), 1);
+    CHECK(och_env_set("OCHRE_HIPBLASLT", FAKE("plain")));
     open_board("sim:gfx942");
     CHECK(takes(OCH_DTYPE_BF16, 64, 32, 64) && !takes(OCH_DTYPE_BF16, 63, 32, 64));
     CHECK(takes(OCH_DTYPE_F16, 64, 32, 64) && !takes(OCH_DTYPE_F16, 63, 32, 64));
     CHECK(takes(OCH_DTYPE_Q8_0, 256, 32, 64) && !takes(OCH_DTYPE_Q8_0, 255, 32, 64));
-    setenv("OCHRE_BLAS", "1", 1);
+    CHECK(och_env_set("OCHRE_BLAS", "1"));
     CHECK(takes(OCH_DTYPE_Q8_0, 9, 32, 64) && !takes(OCH_DTYPE_Q8_0, 8, 32, 64));
     CHECK(!takes(OCH_DTYPE_F32, 64, 32, 64)); /* it would round them */
     product p;
@@ -352,8 +353,8 @@ static void slabs_of(och_dtype t, och_act glu) {
     drop(&cut);
 }
 TEST(slabs) {
-    setenv("OCHRE_HIPBLASLT", FAKE("plain"), 1);
-    setenv("OCHRE_BLAS", "1", 1);
+    CHECK(och_env_set("OCHRE_HIPBLASLT", FAKE("plain")));
+    CHECK(och_env_set("OCHRE_BLAS", "1"));
     open_board("sim:gfx1151");
     slabs_of(OCH_DTYPE_Q4_0, OCH_ACT_NONE);
     slabs_of(OCH_DTYPE_Q4_0, OCH_ACT_SILU);
@@ -365,7 +366,7 @@ TEST(slabs) {
 
 /* Shapes whose bytes do not fit 64 bits, and large ones that do. */
 TEST(scratch_is_counted) {
-    setenv("OCHRE_HIPBLASLT", FAKE("plain"), 1);
+    CHECK(och_env_set("OCHRE_HIPBLASLT", FAKE("plain")));
     open_board("sim:gfx1151");
     product p;
     make(&p, OCH_DTYPE_Q4_0, 64, 32, 64, OCH_ACT_NONE, NULL);
@@ -395,8 +396,8 @@ static och_graph *record(product *p) {
 
 static void graphs_on(const char *board) {
     product p;
-    setenv("OCHRE_HIPBLASLT", FAKE("plain"), 1);
-    setenv("OCHRE_BLAS", "1", 1);
+    CHECK(och_env_set("OCHRE_HIPBLASLT", FAKE("plain")));
+    CHECK(och_env_set("OCHRE_BLAS", "1"));
     open_board(board);
     const och_device_vtable *v = device->vtable;
     och_graph *g;
@@ -424,9 +425,9 @@ static void graphs_on(const char *board) {
     drop(&one);
     /* a product's first run would allocate: what is recorded is the kernels' way, once they have been loaded */
     make(&p, OCH_DTYPE_Q8_0, 40, 48, 64, OCH_ACT_SILU, NULL);
-    setenv("OCHRE_BLAS", "0", 1);
+    CHECK(och_env_set("OCHRE_BLAS", "0"));
     run(&p);
-    setenv("OCHRE_BLAS", "1", 1);
+    CHECK(och_env_set("OCHRE_BLAS", "1"));
     g = record(&p);
     CHECK(products() == 0 && counter("fake_blas_refused") == 0);
     OK(v->graph_replay(queue, g, &err));
@@ -460,7 +461,7 @@ static void own_cache(void) {
     char link[512];
     snprintf(cache, sizeof cache, "/tmp/ochre-blas-XXXXXX");
     CHECK(mkdtemp(cache));
-    setenv("OCHRE_CACHE_DIR", cache, 1);
+    CHECK(och_env_set("OCHRE_CACHE_DIR", cache));
     snprintf(link, sizeof link, "%s/v1", cache);
     (void)mkdir(OCHRE_BUILD_DIR "/kernel-cache", 0777);
     (void)mkdir(OCHRE_BUILD_DIR "/kernel-cache/v1", 0777);
@@ -540,7 +541,7 @@ TEST(a_corrupt_store) {
         FAILS(OCH_CORRUPT, och_blas_store_find(&key, &got, &stale, &err));
         says("blas.json");
     }
-    setenv("OCHRE_HIPBLASLT", FAKE("plain"), 1); /* products go on by the rule */
+    CHECK(och_env_set("OCHRE_HIPBLASLT", FAKE("plain"))); /* products go on by the rule */
     open_board("sim:gfx1151");
     CHECK(takes(OCH_DTYPE_BF16, 64, 32, 64));
     close_board();
@@ -555,7 +556,7 @@ TEST(times_decide) {
     och_blas *b;
     och_blas_key mine;
     own_cache();
-    setenv("OCHRE_HIPBLASLT", FAKE("plain"), 1);
+    CHECK(och_env_set("OCHRE_HIPBLASLT", FAKE("plain")));
     open_board("sim:gfx1151");
     OK(och_blas_of(device, &b, &err));
     CHECK(!strcmp(och_blas_label(b), "hipBLASLt 1.0.0"));
@@ -581,7 +582,7 @@ TEST(products_are_timed) {
     och_blas_records all;
     och_blas *b;
     own_cache();
-    setenv("OCHRE_HIPBLASLT", FAKE("plain"), 1);
+    CHECK(och_env_set("OCHRE_HIPBLASLT", FAKE("plain")));
     open_board("sim:gfx1151");
     OK(och_blas_of(device, &b, &err));
     uint64_t bytes, count, bytes_before, count_before;
@@ -604,8 +605,8 @@ TEST(products_are_timed) {
 int main(void) {
     setenv("OCHRE_SIM_LIBRARY", OCHRE_BUILD_DIR "/sim/libamdhip64.so", 0);
     setenv("OCHRE_CACHE_DIR", OCHRE_BUILD_DIR "/kernel-cache", 0);
-    unsetenv("OCHRE_HIPBLASLT");
-    unsetenv("OCHRE_BLAS");
+    (void)och_env_set("OCHRE_HIPBLASLT", NULL);
+    (void)och_env_set("OCHRE_BLAS", NULL);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(none_is_named),     cmocka_unit_test(no_such_file),    cmocka_unit_test(a_call_is_missing),
         cmocka_unit_test(too_old),           cmocka_unit_test(no_library_at_all), cmocka_unit_test(switched_off),

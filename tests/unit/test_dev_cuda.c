@@ -448,9 +448,9 @@ TEST(launches_that_cannot_be) {
     d->vtable->module_unload(m);
     close_device();
 }
-/* Only where it was asked for, of the device and of the launch, and where the driver has the call; recorded launches too. */
+/* Unless it was asked not to, where the launch says so and where the driver has the call; recorded launches too. */
 static void launch_twice(const char *overlap, unsigned early) {
-    setenv("OCHRE_CUDA_OVERLAP", overlap, 1);
+    if (overlap) setenv("OCHRE_CUDA_OVERLAP", overlap, 1);
     open_with_queue("cuda");
     unsetenv("OCHRE_CUDA_OVERLAP");
     och_module *m = module();
@@ -472,6 +472,7 @@ static void launch_twice(const char *overlap, unsigned early) {
 TEST(launches_that_start_early) {
     FAKE(NULL);
     launch_twice("1", 2);
+    launch_twice(NULL, 2);
     unsigned before = CALL(unsigned, fake_early, (void))();
     launch_twice("0", 0);
     CHECK(CALL(unsigned, fake_early, (void))() == before);

@@ -339,7 +339,7 @@ och_status och_cuda_open(const cuda_lib *lib, int ordinal, const char *label, oc
     c->base.vtable = &vtable;
     c->lib = lib;
     c->synchronous = och_env_flag(OCH_ENV_OCHRE_CUDA_SYNC);
-    c->overlaps = och_env_flag(OCH_ENV_OCHRE_CUDA_OVERLAP) && lib->api.cuLaunchKernelEx;
+    c->overlaps = lib->api.cuLaunchKernelEx && (!och_env_get(OCH_ENV_OCHRE_CUDA_OVERLAP) || och_env_flag(OCH_ENV_OCHRE_CUDA_OVERLAP));
     pthread_mutex_init(&c->lock, NULL);
     och_dev_info *info = &c->base.info;
     snprintf(info->backend, sizeof info->backend, "cuda");

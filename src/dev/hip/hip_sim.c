@@ -85,14 +85,13 @@ static och_status start(const char *boards, const char *path, hip_lib *lib, och_
     const char *old = och_env_get(OCH_ENV_OCHRE_SIM_BOARD);
     char *kept = old ? och_strdup(old) : NULL;
     och_status st = OCH_OK;
-    if ((old && !kept) || setenv("OCHRE_SIM_BOARD", boards, 1))
+    if ((old && !kept) || !och_env_set("OCHRE_SIM_BOARD", boards))
         st = och_err_nomem(err, strlen(boards) + 32, "the simulator's environment");
     else {
         if (!och_hip_lib_open_file(from, lib, &t))
             st = och_err_set(err, OCH_UNAVAILABLE, "the simulator %.300s cannot serve: %.300s", path, t.why);
         else och_hip_lib_count(lib);
-        if (kept) setenv("OCHRE_SIM_BOARD", kept, 1);
-        else unsetenv("OCHRE_SIM_BOARD");
+        (void)och_env_set("OCHRE_SIM_BOARD", kept); /* that memory was there before */
     }
     och_free(kept);
     /* the descriptor stays: the loader tells libraries apart by name, and the next copy must not get this one */

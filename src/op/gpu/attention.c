@@ -11,7 +11,8 @@
 #include <string.h>
 
 #define LARGEST_CHUNK 512
-#define SMALLEST_CHUNK 128
+#define USUAL_CHUNK 128
+#define SMALLEST_CHUNK 32
 #define PART_WAVES 4 /* of a workgroup */
 #define PART_BYTES (UINT64_C(64) << 20)
 
@@ -22,38 +23,42 @@ static int heads_together(const och_attr_attention *a) {
     return most;
 }
 
-/* Positions that a token may see. */
+/* Positions that a token may see, and those before them in the first one's block, from which splits begin. */
 static int64_t reach_of(const och_op_call *c) {
     const och_attr_attention *a = &c->attr.attention;
     int64_t reach = c->in[OCH_ATTENTION_TABLES].cols * a->kv.block_tokens;
-    return a->window > 0 ? OCH_MIN(reach, (int64_t)a->window + a->kv.block_tokens) : reach;
+    return a->window > 0 ? OCH_MIN(reach, (int64_t)a->window) + a->kv.block_tokens : reach;
 }
 
 static int64_t splits_in(int64_t reach, int chunk) { return OCH_MAX((reach + chunk - 1) / chunk, 1); }
 
 /* Whether what the splits of a token leave for the merge is little beside what they read: else it costs memory's time twice,
- * unless all of it stays in the device's cache (of which a part may be one of several, beside the others). */
+ * unless it stays in the device's cache (of which a part may be one of several) beside what is read meanwhile. */
 static bool little_is_left(const och_device *d, const och_op_call *c, int chunk) {
     const och_attr_attention *a = &c->attr.attention;
     uint64_t row = 0, left = (uint64_t)splits_in(reach_of(c), chunk) * (uint64_t)a->n_heads * (uint64_t)(a->kv.head_dim + 4) * 4;
     (void)och_dtype_row_bytes(c->in[OCH_ATTENTION_K].dtype, (uint64_t)a->kv.head_dim, &row);
     uint64_t read = (uint64_t)reach_of(c) * (uint64_t)a->kv.n_kv_heads * row * 2;
-    return left <= read / 40 || left + read <= d->info.l2_bytes / 4;
+    return left <= read / 40 || left <= d->info.l2_bytes / 8;
 }
 
-/* Positions of a split: the most that still give each compute unit a few workgroups, of those that hold whole blocks, whose
- * lanes divide a head's elements, and that leave little for the merge. */
+/* Whether splits of so many positions hold whole blocks, and their lanes divide a head's elements. */
+static bool chunk_fits(const och_device *d, const och_op_call *c, int chunk) {
+    const och_attr_attention *a = &c->attr.attention;
+    int shares = 4 * PART_WAVES * OCH_MAX(d->info.wave_size, 32) / chunk;
+    return chunk % a->kv.block_tokens == 0 && (a->kv.head_dim % 8 || a->kv.head_dim % (8 * OCH_MAX(shares, 1)) == 0);
+}
+
+/* Positions of a split: USUAL_CHUNK, after which a workgroup's fixed part is small, or more where those leave much for the merge;
+ * fewer as long as compute units lack workgroups. */
 static int chunk_of(const och_device *d, const och_op_call *c) {
     const och_attr_attention *a = &c->attr.attention;
     int64_t reach = reach_of(c), columns = a->n_heads / heads_together(a);
-    int best = LARGEST_CHUNK;
-    for (int chunk = LARGEST_CHUNK; chunk >= SMALLEST_CHUNK; chunk /= 2) {
-        int shares = 4 * PART_WAVES * OCH_MAX(d->info.wave_size, 32) / chunk;
-        if (chunk % a->kv.block_tokens || (a->kv.head_dim % 8 == 0 && a->kv.head_dim % (8 * OCH_MAX(shares, 1)))) continue;
-        if (chunk < LARGEST_CHUNK && !little_is_left(d, c, chunk)) break;
-        best = chunk;
-        if (columns * splits_in(reach, chunk) >= 4 * (int64_t)d->info.n_compute_units) break;
-    }
+    int best = USUAL_CHUNK;
+    while (best < LARGEST_CHUNK && !(chunk_fits(d, c, best) && little_is_left(d, c, best))) best *= 2;
+    for (int chunk = best / 2; chunk >= SMALLEST_CHUNK && columns * splits_in(reach, best) < 3 * (int64_t)d->info.n_compute_units;
+         chunk /= 2)
+        if (chunk_fits(d, c, chunk) && little_is_left(d, c, chunk)) best = chunk;
     return best;
 }
 

@@ -5,14 +5,18 @@
  * instructions want both operands of the weight's type), or, with weights of float32, in float32, which matrix instructions would not keep. `batch_invariant` pins the first, eight rows at a time. */
 #include "op/gpu/gpu.h"
 
+#include "base/env.h"
 #include "base/size.h"
 #include "quant/capability.h"
 #include "quant/format.h"
 #include "quant/planes.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define MAX_B 8
+#define OWN_COLS 16384 /* of x: more would take too much LDS and too many registers */
+#define OWN_ROWS 4096  /* of weights: with more, or longer ones, a workgroup that makes its own codes takes more for its trouble */
 
 static bool quantised(const och_tensor *w) { return och_format_get(w->dtype)->act == OCH_ACT_Q8_32S; }
 /* Rows that a kernel is made for: each size more is a kernel more to compile. */
@@ -41,21 +45,21 @@ static bool short_rows(const och_tensor *w) {
 }
 
 /* Of one row alone, whose sums then are not those that it has among others. */
-static const char *tuned(const och_device *d, const och_tensor *w, int b) {
-#define OCH_TUNED(arch, format, least, spec) {arch, format, least, spec},
+static const char *tuned(const och_device *d, const och_tensor *w, bool qkv) {
+#define OCH_TUNED(arch, format, least, vec, qkv) {arch, format, least, {vec, qkv}},
     static const struct {
         const char *arch;
         och_dtype format;
         int64_t least;
-        const char *spec;
+        const char *spec[2];
     } rows[] = {
 #include "op/gpu/tuned.def"
     };
 #undef OCH_TUNED
-    for (size_t i = 0; b == 1 && i < OCH_COUNT(rows); i++)
+    for (size_t i = 0; i < OCH_COUNT(rows); i++)
         if (rows[i].format == w->dtype && w->rows >= rows[i].least &&
             !strncmp(d->info.arch, rows[i].arch, strlen(rows[i].arch)))
-            return rows[i].spec;
+            return rows[i].spec[qkv];
     return "";
 }
 
@@ -65,7 +69,7 @@ static och_status vec_kernel(const och_device *d, const och_tensor *w, int b, oc
     if (glu != OCH_ACT_NONE) return och_gpu_kernel_get(d, "matvec_glu", out_k, err, "F=%s,ACT=%d,B=%d", f, (int)glu, b);
     /* Two rounds of clusters for eight rows of x would take more scalar registers than waves of 64 have. */
     if (short_rows(w)) return och_gpu_kernel_get(d, "matvec", out_k, err, "F=%s,B=%d,C=8,PER=%d", f, b, b == MAX_B ? 32 : 64);
-    return och_gpu_kernel_get(d, "matvec", out_k, err, "%sF=%s,B=%d", invariant ? "" : tuned(d, w, b), f, b);
+    return och_gpu_kernel_get(d, "matvec", out_k, err, "%sF=%s,B=%d", invariant || b > 1 ? "" : tuned(d, w, false), f, b);
 }
 
 /* Three products of one row in one launch, which must not end with another sum than they do apart where that is asked. */
@@ -77,9 +81,61 @@ static bool together(const och_op_call *c) {
            !short_rows(&w[0]) && !short_rows(&w[1]) && !short_rows(&w[2]);
 }
 
+/* Where one row of x becomes codes in each workgroup of the product itself (kernels/own.ok); NULL: nowhere on this device. */
+typedef struct own_row {
+    const char *arch;
+    int64_t most;
+    int early;
+} own_row;
+static const own_row *own_of(const och_device *d) {
+#define OCH_OWN(arch, most, early) {arch, most, early},
+    static const own_row rows[] = {
+#include "op/gpu/own.def"
+    };
+#undef OCH_OWN
+    for (size_t i = 0; i < OCH_COUNT(rows); i++)
+        if (!strncmp(d->info.arch, rows[i].arch, strlen(rows[i].arch))) return &rows[i];
+    return NULL;
+}
+
+static bool overlap(const och_tensor *a, const och_tensor *b) {
+    return och_tensor_present(a) && a->addr.value < b->addr.value + (uint64_t)b->rows * b->row_bytes &&
+           b->addr.value < a->addr.value + (uint64_t)a->rows * a->row_bytes;
+}
+
+static bool owns(const och_device *d, const och_op_call *c, bool invariant) {
+    const och_attr_linear *a = &c->attr.linear;
+    const och_tensor *w = &c->in[OCH_LINEAR_W0], *x = &c->in[OCH_LINEAR_X];
+    const own_row *row = own_of(d);
+    const char *asked = och_env_get(OCH_ENV_OCHRE_OWN_CODES);
+    int64_t most = asked ? strcmp(asked, "0") ? OWN_COLS : 0 : row ? row->most : 0;
+    if (x->rows != 1 || invariant || w->cols > most || !quantised(w) || short_rows(w)) return false;
+    if (a->n_weights == 3 ? !together(c) : a->n_weights == 2 && (a->glu == OCH_ACT_NONE || w[0].dtype != w[1].dtype)) return false;
+    for (int i = 0; i < a->n_weights; i++) /* a workgroup would read what another has written */
+        if (overlap(&c->out[i], x)) return false;
+    return true;
+}
+
+static och_status own_kernel(const och_device *d, const och_op_call *c, int width, const och_gpu_kernel **out_k, och_err *err) {
+    const och_attr_linear *a = &c->attr.linear;
+    const och_tensor *w = &c->in[OCH_LINEAR_W0];
+    int64_t most = 32 * d->info.wave_size, rows = 0; /* whole rounds of quads of eight waves */
+    while (most < w->cols) most *= 2;
+    for (int i = 0; i < a->n_weights; i++) rows += w[i].rows;
+    int per = most <= 2048 && rows <= OWN_ROWS ? 8 : rows <= 4 * OWN_ROWS ? 16 : 32;
+    const own_row *row = own_of(d);
+    int early = row ? (int)OCH_MIN(row->early, most / 1024) : 1;
+    char what[112];
+    snprintf(what, sizeof what, "F=%s,ADD1=%s,WIDE=%s,KMAX=%lld,PER=%d", och_format_get(w->dtype)->name, yes(a->norm.add_one),
+             yes(width == 4), (long long)most, per);
+    if (a->glu != OCH_ACT_NONE) return och_gpu_kernel_get(d, "matvec_glu_own", out_k, err, "%s,ACT=%d,EARLY=%d", what, (int)a->glu, OCH_MIN(early, 2));
+    if (a->n_weights == 1) return och_gpu_kernel_get(d, "matvec_own", out_k, err, "%s,EARLY=%d", what, early);
+    return och_gpu_kernel_get(d, "matvec_qkv_own", out_k, err, "%s,G=%s", what, och_format_get(w[2].dtype)->name);
+}
+
 static och_status qkv_kernel(const och_device *d, const och_op_call *c, const och_gpu_kernel **out_k, och_err *err) {
     const och_tensor *w = &c->in[OCH_LINEAR_W0];
-    return och_gpu_kernel_get(d, "matvec_qkv", out_k, err, "%sF=%s,G=%s", tuned(d, w, 1), och_format_get(w[0].dtype)->name,
+    return och_gpu_kernel_get(d, "matvec_qkv", out_k, err, "%sF=%s,G=%s", tuned(d, w, true), och_format_get(w[0].dtype)->name,
                               och_format_get(w[2].dtype)->name);
 }
 
@@ -155,6 +211,7 @@ och_status och_gpu_linear_supports(const och_device *d, const och_op_call *c, oc
     }
     for (int kind = 0; kind < HALF_KINDS; kind++)
         if (any[kind]) OCH_TRY(f16_kernel(d, c, (half_kind)kind, NULL, err));
+    if (owns(d, c, false)) OCH_TRY(own_kernel(d, c, 4, NULL, err));
     return a->glu != OCH_ACT_NONE ? glu_kernel(d, c, NULL, err) : OCH_OK;
 }
 
@@ -377,6 +434,37 @@ static och_status gated(job *j, const och_tensor *y, och_err *err) {
     return och_gpu_launch(j->ctx, kernel, args, OCH_COUNT(args), err);
 }
 
+/* The whole call in one launch. */
+static och_status own(job *j, och_err *err) {
+    const och_op_call *c = j->c;
+    const och_tensor *w = &c->in[OCH_LINEAR_W0];
+    const och_gpu_kernel *kernel;
+    OCH_TRY(own_kernel(j->ctx->queue->device, c, och_gpu_width(j->x.cols, (const och_tensor *[]){&j->x, &c->in[OCH_LINEAR_NORM]}, 2),
+                       &kernel, err));
+    och_kl_actual args[] = {och_gpu_tensor("x", &j->x), norm_arg(j), eps_arg(j), {0}, {0}, {0}, {0}, {0}, {0}, {0}, {0}, {0}};
+    int n = 3;
+    if (c->attr.linear.glu != OCH_ACT_NONE) {
+        args[n++] = och_gpu_weight("w0", &w[0]);
+        args[n++] = och_gpu_weight("w1", &w[1]);
+        args[n++] = och_gpu_vector("bias0", &c->in[OCH_LINEAR_B0]);
+        args[n++] = och_gpu_vector("bias1", &c->in[OCH_LINEAR_B0 + 1]);
+        args[n++] = och_gpu_tensor("y", &c->out[0]);
+    } else if (c->attr.linear.n_weights == 1) {
+        args[n++] = och_gpu_weight("w", w);
+        args[n++] = och_gpu_vector("bias", &c->in[OCH_LINEAR_B0]);
+        args[n++] = och_gpu_tensor("residual", &c->in[OCH_LINEAR_RESIDUAL]);
+        args[n++] = och_gpu_tensor("y", &c->out[0]);
+    } else {
+        static const char *const names[3][3] = {{"wq", "bq", "yq"}, {"wk", "bk", "yk"}, {"wv", "bv", "yv"}};
+        for (int i = 0; i < 3; i++) {
+            args[n++] = och_gpu_weight(names[i][0], &w[i]);
+            args[n++] = och_gpu_vector(names[i][1], &c->in[OCH_LINEAR_B0 + i]);
+            args[n++] = och_gpu_tensor(names[i][2], &c->out[i]);
+        }
+    }
+    return och_gpu_launch(j->ctx, kernel, args, (size_t)n, err);
+}
+
 och_status och_gpu_linear_run(const och_op_ctx *ctx, const och_op_call *c, och_err *err) {
     const och_tensor *x = &c->in[OCH_LINEAR_X], none = {.dtype = OCH_DTYPE_NONE};
     job j = {.ctx = ctx,
@@ -385,6 +473,7 @@ och_status och_gpu_linear_run(const och_op_ctx *ctx, const och_op_call *c, och_e
              .x = *x,
              .many = x->rows > MAX_B && !ctx->batch_invariant};
     if (!x->rows) return OCH_OK;
+    if (owns(ctx->queue->device, c, ctx->batch_invariant)) return own(&j, err);
     if (c->attr.linear.glu != OCH_ACT_NONE) return gated(&j, &c->out[0], err);
     if (x->rows == 1 && !ctx->batch_invariant && !och_tensor_present(&c->in[OCH_LINEAR_RESIDUAL]) && together(c))
         return qkv(&j, err);
