@@ -105,9 +105,13 @@ class Torch:
                         step()
                 torch.cuda.current_stream().wait_stream(side)
                 graph = torch.cuda.CUDAGraph()
-                with torch.cuda.graph(graph):
-                    step()
-                self.step = graph.replay
+                try:
+                    with torch.cuda.graph(graph):
+                        step()
+                    self.step = graph.replay
+                except RuntimeError as e:
+                    print(f"peers.py: PyTorch's step is not captured, what follows is without graphs: {e}", file=sys.stderr)
+                    self.step = step
         self.decode()
 
     def decode(self):
