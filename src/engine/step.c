@@ -20,6 +20,7 @@ typedef struct work {
     const och_plan_layout *layout;
     och_op_ctx ctx;
     och_plan_extent extent;
+    int64_t n_runs; /* of tokens, each of one sequence */
     bool sample; /* the device chooses tokens, and they are what comes out, instead of logits */
     uint64_t input_bytes, out_bytes;
 } work;
@@ -184,7 +185,7 @@ static och_status prepare(och_session *s, work *w, och_err *err) {
     const char *only = s->model->only;
     w->ctx = (och_op_ctx){.queue = s->queue, .scratch = s->scratch.host, .scratch_addr = s->scratch.addr,
                           .scratch_bytes = s->scratch.size_bytes, .batch_invariant = s->options.batch_invariant,
-                          .reference_asked = only && !strcmp(only, "reference"), .n_launches = &s->stats.launches};
+                          .n_runs = w->n_runs, .reference_asked = only && !strcmp(only, "reference"), .n_launches = &s->stats.launches};
     return OCH_OK;
 }
 
@@ -294,7 +295,7 @@ static och_status run(och_session *s, const och_span *spans, size_t n_spans, con
     och_bucket *b = decodes(spans, n_spans) ? och_graphs_bucket(s, st->n_tokens, sample) : NULL;
     s->stats.decode_steps += b != NULL;
     bool padded = b && s->graphs.used;
-    work w = {.s = s, .sample = sample,
+    work w = {.s = s, .sample = sample, .n_runs = padded ? b->rows : (int64_t)n_spans,
               .extent = {padded ? b->rows : st->n_tokens, padded ? b->rows : st->n_outputs, s->options.max_sequences}};
     w.input_bytes = och_session_place_inputs(s, w.extent.tokens, w.extent.outputs);
     w.out_bytes = (uint64_t)w.extent.outputs * (sample ? 4 : (uint64_t)s->model->config.n_vocab * 4);

@@ -172,6 +172,7 @@ typedef struct och_op_ctx {
     och_dev_addr scratch_addr;
     uint64_t scratch_bytes; /* at least what the provider asked for */
     bool batch_invariant;   /* one variant whatever the number of rows */
+    int64_t n_runs;         /* the step's tokens are so many runs of one sequence each: a hint for what is faster; 0: not known */
     bool reference_asked;   /* the reference was asked for by name: its calls are no fall back */
     uint64_t *n_launches;   /* counts kernels that are launched; NULL: nobody does */
 } och_op_ctx;

@@ -1,6 +1,6 @@
 /* Attention over paged state (kernels/attention.ok). Few tokens, or `batch_invariant`: each token's positions are cut into
  * splits, whose results are merged; their size and number follow from the device, the table's capacity and the window, never from
- * what a step holds. Many tokens: tiles of them on matrix instructions, where the cache holds halves or less anyway.
+ * what a step holds. Many tokens of a sequence: tiles of them on matrix instructions, where the cache holds halves or less anyway.
  *
  * Splits' results of a token with a long table are megabytes: a step's tokens go through them in slices of as many as fit into
  * PART_BYTES, one slice's results after another's in the same scratch. */
@@ -76,7 +76,7 @@ static och_status merge_kernel(const och_device *d, const och_op_call *c, const 
     return och_gpu_kernel_get(d, "attention_merge", out_k, err, "HD=%d", c->attr.attention.kv.head_dim);
 }
 
-/* A step of so many tokens fills enough of a tile's rows. */
+/* Tokens of one sequence that fill enough of a tile's rows: a tile goes through one sequence after another. */
 #define TILES_FROM 9
 
 static bool tiles_fit(const och_op_call *c) {
@@ -182,7 +182,8 @@ och_status och_gpu_attention_run(const och_op_ctx *ctx, const och_op_call *c, oc
     const och_attr_attention *a = &c->attr.attention;
     const och_gpu_kernel *k;
     och_kl_actual args[SHARED + 2];
-    if (c->in[OCH_ATTENTION_Q].rows < TILES_FROM || ctx->batch_invariant || !tiles_fit(c)) return splits(ctx, c, err);
+    if (c->in[OCH_ATTENTION_Q].rows < TILES_FROM * OCH_MAX(ctx->n_runs, 1) || ctx->batch_invariant || !tiles_fit(c))
+        return splits(ctx, c, err);
     shared_args(c, args);
     args[SHARED] = och_gpu_int("kv_heads", a->kv.n_kv_heads);
     args[SHARED + 1] = och_gpu_tensor("y", &c->out[0]);

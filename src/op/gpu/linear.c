@@ -1,8 +1,9 @@
-/* Products with weights (kernels/linear.ok, matmul.ok).
+/* Products with weights (kernels/linear.ok, own.ok, matmul.ok).
  *
- * Up to eight rows are matrix-vector products: activations become the format that the weight's pairs with (once a call), and
- * each wave takes rows of the weight. More rows are tiled products: on f16 activations with a scale a row (bf16 where the tile's
- * instructions want both operands of the weight's type), or, with weights of float32, in float32, which matrix instructions would not keep. `batch_invariant` pins the first, eight rows at a time. */
+ * Up to eight rows (few.def) are matrix-vector products: activations become the format that the weight's pairs with, once a call
+ * or, of one row, in each workgroup of the product (own.def), and each wave takes rows of the weight. More rows are tiled products:
+ * on f16 activations with a scale a row (bf16 where the tile's instructions want both operands of the weight's type), or, with
+ * weights of float32, in float32, which matrix instructions would not keep. `batch_invariant` pins the first, eight rows at a time. */
 #include "op/gpu/gpu.h"
 
 #include "base/env.h"
@@ -22,6 +23,24 @@ static bool quantised(const och_tensor *w) { return och_format_get(w->dtype)->ac
 /* Rows that a kernel is made for: each size more is a kernel more to compile. */
 static const int buckets[] = {1, 4, MAX_B};
 static int bucket(int64_t n) { return n <= 1 ? 1 : n <= 4 ? 4 : MAX_B; }
+/* Rows up to which a call is matrix-vector products: fewer where weights are halves themselves and few.def has the device. */
+static int64_t few(const och_device *d, const och_op_call *c) {
+#define OCH_FEW(arch, rows) {arch, rows},
+    static const struct {
+        const char *arch;
+        int64_t rows;
+    } rows[] = {
+#include "op/gpu/few.def"
+    };
+#undef OCH_FEW
+    for (int i = 0; i < c->attr.linear.n_weights; i++) {
+        och_dtype t = c->in[OCH_LINEAR_W0 + i].dtype;
+        if (t != OCH_DTYPE_F16 && t != OCH_DTYPE_BF16) return MAX_B;
+    }
+    for (size_t i = 0; i < OCH_COUNT(rows); i++)
+        if (!strncmp(d->info.arch, rows[i].arch, strlen(rows[i].arch))) return rows[i].rows;
+    return MAX_B;
+}
 /* Tiles of halves, by matrix instructions; else of float32. */
 static bool halves(const och_tensor *w) { return w->dtype != OCH_DTYPE_F32; }
 static int act_waves(int64_t k) { return k <= 1024 ? 1 : 4; }
@@ -198,9 +217,9 @@ och_status och_gpu_linear_supports(const och_device *d, const och_op_call *c, oc
                 for (int invariant = 0; invariant < 2; invariant++)
                     OCH_TRY(vec_kernel(d, w, buckets[b], fused ? a->glu : OCH_ACT_NONE, invariant, NULL, err));
         for (int many = 0; many < 2; many++) {
-            int64_t n = many ? c->in[OCH_LINEAR_X].rows : MAX_B + 1;
+            int64_t n = many ? c->in[OCH_LINEAR_X].rows : few(d, c) + 1;
             half_kind kind;
-            if (n <= MAX_B) continue;
+            if (n <= few(d, c)) continue;
             OCH_TRY(mat_kernel(d, w, n, NULL, &kind, err));
             any[kind] |= halves(w);
         }
@@ -240,7 +259,7 @@ uint64_t och_gpu_linear_scratch(const och_device *d, const och_op_call *c) {
         const och_tensor *w = &c->in[OCH_LINEAR_W0 + i];
         if (quantised(w)) q8 = q8_bytes(k);
         else f32 = f32_bytes(k);
-        if (halves(w) && n > MAX_B) f16[half_of(tiles(d, w, (int64_t)n))] = f16_bytes(k) + 4;
+        if (halves(w) && (int64_t)n > few(d, c)) f16[half_of(tiles(d, w, (int64_t)n))] = f16_bytes(k) + 4;
     }
     uint64_t row = q8 + f32 + f16[HALF_F16] + f16[HALF_BF16];
     /* With a gate: both products as they are, before the activation. */
@@ -471,7 +490,7 @@ och_status och_gpu_linear_run(const och_op_ctx *ctx, const och_op_call *c, och_e
              .c = c,
              .scratch = {ctx->scratch_addr, 0, ctx->scratch_bytes},
              .x = *x,
-             .many = x->rows > MAX_B && !ctx->batch_invariant};
+             .many = x->rows > few(ctx->queue->device, c) && !ctx->batch_invariant};
     if (!x->rows) return OCH_OK;
     if (owns(ctx->queue->device, c, ctx->batch_invariant)) return own(&j, err);
     if (c->attr.linear.glu != OCH_ACT_NONE) return gated(&j, &c->out[0], err);

@@ -114,6 +114,7 @@ typedef struct rig {
     och_queue *cpu_queue;
     rig_mem mem[RIG_MAX_BUFS];
     int n_mem;
+    int64_t n_runs;    /* of och_op_ctx */
     bool no_twin;      /* the case that runs is one that the reference refuses */
     const char *what;  /* the case that runs */
     bool odd_alike;    /* the case compares numbers that are not finite as one number */

@@ -234,7 +234,7 @@ static inline och_status rig_run(rig *r, och_op_call *c, bool invariant, och_err
     uint64_t n_bytes = p->scratch_bytes ? p->scratch_bytes(r->dev, &there) : 0;
     och_buf scratch = rig_scratch(r, n_bytes);
     och_op_ctx ctx = {.queue = r->queue, .scratch = scratch.host, .scratch_addr = scratch.addr, .scratch_bytes = n_bytes,
-                      .batch_invariant = invariant, .reference_asked = true};
+                      .batch_invariant = invariant, .n_runs = r->n_runs, .reference_asked = true};
     st = och_op_run(&ctx, p, &there, err);
     if (st == OCH_OK) st = r->dev->vtable->synchronise(r->queue, err);
     och_buf_free(&scratch);
