@@ -11,8 +11,6 @@
 #include <string.h>
 
 #define LARGEST_CHUNK 512
-#define USUAL_CHUNK 128
-#define SMALLEST_CHUNK 32
 #define PART_WAVES 4 /* of a workgroup */
 #define PART_BYTES (UINT64_C(64) << 20)
 
@@ -32,14 +30,17 @@ static int64_t reach_of(const och_op_call *c) {
 
 static int64_t splits_in(int64_t reach, int chunk) { return OCH_MAX((reach + chunk - 1) / chunk, 1); }
 
+/* One cache of tens of MiB still has what one launch leaves for the next, whatever is read meanwhile. (32 MiB are eight caches.) */
+static bool large_cache(const och_device *d) { return d->info.l2_bytes > UINT64_C(32) << 20; }
+
 /* Whether what the splits of a token leave for the merge is little beside what they read: else it costs memory's time twice,
- * unless it stays in the device's cache (of which a part may be one of several) beside what is read meanwhile. */
+ * unless it is in the device's cache by then (of which a part may be one of several, beside the others). */
 static bool little_is_left(const och_device *d, const och_op_call *c, int chunk) {
     const och_attr_attention *a = &c->attr.attention;
     uint64_t row = 0, left = (uint64_t)splits_in(reach_of(c), chunk) * (uint64_t)a->n_heads * (uint64_t)(a->kv.head_dim + 4) * 4;
     (void)och_dtype_row_bytes(c->in[OCH_ATTENTION_K].dtype, (uint64_t)a->kv.head_dim, &row);
     uint64_t read = (uint64_t)reach_of(c) * (uint64_t)a->kv.n_kv_heads * row * 2;
-    return left <= read / 40 || left <= d->info.l2_bytes / 8;
+    return left <= read / 40 || (large_cache(d) ? left <= d->info.l2_bytes / 8 : left + read <= d->info.l2_bytes / 4);
 }
 
 /* Whether splits of so many positions hold whole blocks, and their lanes divide a head's elements. */
@@ -49,15 +50,14 @@ static bool chunk_fits(const och_device *d, const och_op_call *c, int chunk) {
     return chunk % a->kv.block_tokens == 0 && (a->kv.head_dim % 8 || a->kv.head_dim % (8 * OCH_MAX(shares, 1)) == 0);
 }
 
-/* Positions of a split: USUAL_CHUNK, after which a workgroup's fixed part is small, or more where those leave much for the merge;
- * fewer as long as compute units lack workgroups. */
+/* Positions of a split: where those leave much for the merge more, and fewer as long as compute units lack workgroups. */
 static int chunk_of(const och_device *d, const och_op_call *c) {
     const och_attr_attention *a = &c->attr.attention;
     int64_t reach = reach_of(c), columns = a->n_heads / heads_together(a);
-    int best = USUAL_CHUNK;
+    int best = LARGEST_CHUNK, least = 128, each = 4; /* workgroups of a compute unit */
+    if (large_cache(d)) best = 128, least = 32, each = 3;
     while (best < LARGEST_CHUNK && !(chunk_fits(d, c, best) && little_is_left(d, c, best))) best *= 2;
-    for (int chunk = best / 2; chunk >= SMALLEST_CHUNK && columns * splits_in(reach, best) < 3 * (int64_t)d->info.n_compute_units;
-         chunk /= 2)
+    for (int chunk = best / 2; chunk >= least && columns * splits_in(reach, best) < each * (int64_t)d->info.n_compute_units; chunk /= 2)
         if (chunk_fits(d, c, chunk) && little_is_left(d, c, chunk)) best = chunk;
     return best;
 }
