@@ -163,7 +163,7 @@ typedef struct och_kl_packed {
 OCH_WARN_UNUSED och_status och_kl_pack(const och_kl_signature *s, const och_kl_actual *actuals, int n_actuals,
                                        och_kl_packed *out_packed, och_err *err);
 
-/* Kernels of a unit, for listings: name and parameters. */
+/* Kernels that a unit's own file declares, not those of the files that it uses: each kernel has one file, whose text it is known by. */
 int och_kl_kernel_count(const och_kl_unit *u);
 const char *och_kl_kernel_name(const och_kl_unit *u, int i);
 

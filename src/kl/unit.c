@@ -140,14 +140,18 @@ void och_kl_unit_destroy(och_kl_unit *u) {
     och_free(u);
 }
 
+static bool is_own_kernel(const och_kl_unit *u, const och_kl_decl *d) {
+    return d->kind == OCH_KL_D_KERNEL && d->pos.file == u->files;
+}
+
 int och_kl_kernel_count(const och_kl_unit *u) {
     int n = 0;
-    for (const och_kl_decl *d = u->decls; d; d = d->next) n += d->kind == OCH_KL_D_KERNEL;
+    for (const och_kl_decl *d = u->decls; d; d = d->next) n += is_own_kernel(u, d);
     return n;
 }
 
 const char *och_kl_kernel_name(const och_kl_unit *u, int i) {
     for (const och_kl_decl *d = u->decls; d; d = d->next)
-        if (d->kind == OCH_KL_D_KERNEL && i-- == 0) return d->name;
+        if (is_own_kernel(u, d) && i-- == 0) return d->name;
     return NULL;
 }

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/spawn.h"
 #include "jit/kernel.h"
+#include "kl/builtin.h"
 #include "op/gpu/gpu.h"
 
 static och_err err;
@@ -125,6 +126,30 @@ static void known_by_its_source(void **state) {
     och_strbuf_deinit(&diag);
 }
 
+/* A file that uses another does not have the other's kernels, which would then be known by both texts. */
+static void each_has_one_file(void **state) {
+    (void)state;
+    och_kl_builtins *all;
+    och_strbuf diag = {0};
+    int n_glu = 0;
+    och_err_clear(&err);
+    assert_int_equal(och_kl_builtins_open(&all, &err), OCH_OK);
+    for (int i = 0; i < och_kl_builtins_count(all); i++) {
+        och_kl_unit *u;
+        assert_int_equal(och_kl_parse_builtin(och_kl_builtins_name(all, i), &u, &diag, &err), OCH_OK);
+        for (int k = 0; k < och_kl_kernel_count(u); k++)
+            if (!strcmp(och_kl_kernel_name(u, k), "glu")) {
+                n_glu++; /* blas.ok, linear.ok and own.ok use the file */
+                assert_string_equal(och_kl_builtins_name(all, i), "elementwise.ok");
+            }
+        assert_null(och_kl_kernel_name(u, och_kl_kernel_count(u)));
+        och_kl_unit_destroy(u);
+    }
+    assert_int_equal(n_glu, 1);
+    och_kl_builtins_close(all);
+    och_strbuf_deinit(&diag);
+}
+
 int main(void) {
     static char dir[256];
     och_strbuf clang = {0};
@@ -134,7 +159,7 @@ int main(void) {
     setenv("OCHRE_SIM_LIBRARY", OCHRE_BUILD_DIR "/sim/libamdhip64.so", 0);
     setenv("OCHRE_CACHE_DIR", dir, 1);
     unsetenv("OCHRE_PACK");
-    const struct CMUnitTest always[] = {cmocka_unit_test(one_jit), cmocka_unit_test(known_by_its_source),
+    const struct CMUnitTest always[] = {cmocka_unit_test(one_jit), cmocka_unit_test(known_by_its_source), cmocka_unit_test(each_has_one_file),
                                         cmocka_unit_test(a_failure_is_remembered)};
     const struct CMUnitTest compiled[] = {cmocka_unit_test(no_memory)};
     int failed = cmocka_run_group_tests(always, NULL, NULL);

@@ -88,7 +88,10 @@ static och_status vec_kernel(const och_device *d, const och_tensor *w, int b, oc
     if (glu != OCH_ACT_NONE) return och_gpu_kernel_get(d, "matvec_glu", out_k, err, "F=%s,ACT=%d,B=%d", f, (int)glu, b);
     /* Two rounds of clusters for eight rows of x would take more scalar registers than waves of 64 have. */
     if (short_rows(w)) return och_gpu_kernel_get(d, "matvec", out_k, err, "F=%s,B=%d,C=8,PER=%d", f, b, b == MAX_B ? 32 : 64);
-    return och_gpu_kernel_get(d, "matvec", out_k, err, "%sF=%s,B=%d", invariant || b > 1 ? "" : tuned(d, w, false), f, b);
+    const char *cut = invariant || b > 1 ? "" : tuned(d, w, false);
+    och_status st = och_gpu_kernel_get(d, "matvec", out_k, err, "%sF=%s,B=%d", cut, f, b);
+    /* a pack without it, and no compiler */
+    return st == OCH_UNAVAILABLE && *cut ? och_gpu_kernel_get(d, "matvec", out_k, err, "F=%s,B=%d", f, b) : st;
 }
 
 /* Three products of one row in one launch, which must not end with another sum than they do apart where that is asked. */
@@ -230,7 +233,11 @@ och_status och_gpu_linear_supports(const och_device *d, const och_op_call *c, oc
     }
     for (int kind = 0; kind < HALF_KINDS; kind++)
         if (any[kind]) OCH_TRY(f16_kernel(d, c, (half_kind)kind, NULL, err));
-    if (owns(d, c, false)) OCH_TRY(own_kernel(d, c, 4, NULL, err));
+    if (owns(d, c, false)) {
+        och_status st = own_kernel(d, c, 4, NULL, err);
+        if (st != OCH_OK && st != OCH_UNAVAILABLE) return st;
+        och_err_clear(err);
+    }
     return a->glu != OCH_ACT_NONE ? glu_kernel(d, c, NULL, err) : OCH_OK;
 }
 
@@ -453,7 +460,7 @@ static och_status gated(job *j, const och_tensor *y, och_err *err) {
     return och_gpu_launch(j->ctx, kernel, args, OCH_COUNT(args), err);
 }
 
-/* The whole call in one launch. */
+/* The whole call in one launch. UNAVAILABLE: there is a pack without it, and no compiler. */
 static och_status own(job *j, och_err *err) {
     const och_op_call *c = j->c;
     const och_tensor *w = &c->in[OCH_LINEAR_W0];
@@ -492,7 +499,11 @@ och_status och_gpu_linear_run(const och_op_ctx *ctx, const och_op_call *c, och_e
              .x = *x,
              .many = x->rows > few(ctx->queue->device, c) && !ctx->batch_invariant};
     if (!x->rows) return OCH_OK;
-    if (owns(ctx->queue->device, c, ctx->batch_invariant)) return own(&j, err);
+    if (owns(ctx->queue->device, c, ctx->batch_invariant)) {
+        och_status st = own(&j, err);
+        if (st != OCH_UNAVAILABLE) return st;
+        och_err_clear(err);
+    }
     if (c->attr.linear.glu != OCH_ACT_NONE) return gated(&j, &c->out[0], err);
     if (x->rows == 1 && !ctx->batch_invariant && !och_tensor_present(&c->in[OCH_LINEAR_RESIDUAL]) && together(c))
         return qkv(&j, err);
