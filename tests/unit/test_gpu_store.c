@@ -139,7 +139,7 @@ static void each_has_one_file(void **state) {
         assert_int_equal(och_kl_parse_builtin(och_kl_builtins_name(all, i), &u, &diag, &err), OCH_OK);
         for (int k = 0; k < och_kl_kernel_count(u); k++)
             if (!strcmp(och_kl_kernel_name(u, k), "glu")) {
-                n_glu++; /* blas.ok, linear.ok and own.ok use the file */
+                n_glu++; /* blas.ok, linear.ok and one_row.ok use the file */
                 assert_string_equal(och_kl_builtins_name(all, i), "elementwise.ok");
             }
         assert_null(och_kl_kernel_name(u, och_kl_kernel_count(u)));

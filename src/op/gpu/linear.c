@@ -1,4 +1,4 @@
-/* Products with weights (kernels/linear.ok, own.ok, matmul.ok).
+/* Products with weights (kernels/linear.ok, one_row.ok, matmul.ok).
  *
  * Up to eight rows (few.def) are matrix-vector products: activations become the format that the weight's pairs with, once a call
  * or, of one row, in each workgroup of the product (own.def), and each wave takes rows of the weight. More rows are tiled products:
@@ -103,7 +103,7 @@ static bool together(const och_op_call *c) {
            !short_rows(&w[0]) && !short_rows(&w[1]) && !short_rows(&w[2]);
 }
 
-/* Where one row of x becomes codes in each workgroup of the product itself (kernels/own.ok); NULL: nowhere on this device. */
+/* Where one row of x becomes codes in each workgroup of the product itself (kernels/one_row.ok); NULL: nowhere on this device. */
 typedef struct own_row {
     const char *arch;
     int64_t most;
