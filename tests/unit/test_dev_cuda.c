@@ -481,6 +481,11 @@ TEST(a_driver_that_starts_nothing_early) {
     FAKE("-DNO_cuLaunchKernelEx", NULL);
     launch_twice("1", 0);
 }
+TEST(a_driver_that_records_nothing_early) {
+    FAKE("-DVERSION=12020", NULL);
+    launch_twice("1", 0);
+    CHECK(CALL(unsigned, fake_early, (void))() == 0);
+}
 
 /* ---- graphs ---- */
 
@@ -814,6 +819,7 @@ int main(void) {
         cmocka_unit_test(other_errors_lose_nothing),
         cmocka_unit_test(code_that_is_refused),
         cmocka_unit_test(launches_that_cannot_be), cmocka_unit_test(launches_that_start_early), cmocka_unit_test(a_driver_that_starts_nothing_early),
+        cmocka_unit_test(a_driver_that_records_nothing_early),
         cmocka_unit_test(what_cannot_be_recorded),
         cmocka_unit_test(replays_read_what_memory_holds_then),
         cmocka_unit_test(a_driver_without_graphs),

@@ -15,6 +15,9 @@
 #include <string.h>
 #include <strings.h>
 
+/* Release notes of CUDA 12.3: launches that start early can be part of a graph. */
+#define RECORDS_OVERLAP 12030
+
 /* ---- the context, and errors ---- */
 
 static bool is_set(const bool *flag) { return __atomic_load_n(flag, __ATOMIC_ACQUIRE); }
@@ -339,7 +342,8 @@ och_status och_cuda_open(const cuda_lib *lib, int ordinal, const char *label, oc
     c->base.vtable = &vtable;
     c->lib = lib;
     c->synchronous = och_env_flag(OCH_ENV_OCHRE_CUDA_SYNC);
-    c->overlaps = lib->api.cuLaunchKernelEx && (!och_env_get(OCH_ENV_OCHRE_CUDA_OVERLAP) || och_env_flag(OCH_ENV_OCHRE_CUDA_OVERLAP));
+    c->overlaps = lib->api.cuLaunchKernelEx && lib->version >= RECORDS_OVERLAP &&
+                  (!och_env_get(OCH_ENV_OCHRE_CUDA_OVERLAP) || och_env_flag(OCH_ENV_OCHRE_CUDA_OVERLAP));
     pthread_mutex_init(&c->lock, NULL);
     och_dev_info *info = &c->base.info;
     snprintf(info->backend, sizeof info->backend, "cuda");
