@@ -251,7 +251,7 @@ static void whose_it_is(och_session *s, const och_tensor *table, bool tokens, in
         float before = poison(s, table, BAD, NAN);
         fed[k] = BAD;
         assert_int_equal(STEP(chosen), OCH_DEVICE);
-        char row[16];
+        char row[32];
         snprintf(row, sizeof row, "row %d,", k);
         if (!strstr(err.message, "op embed") || !strstr(err.message, row)) fail_msg("place %d: %s", k, err.message);
         for (int j = 0; j < N; j++) {
