@@ -283,8 +283,8 @@ static void uses(void **s) {
     assert_null(find(u, "SHADOW"));
     assert_string_equal(find(u, "add")->pos.file->name, "elementwise.ok");
     assert_string_equal(find(u, "exp")->pos.file->name, "math.ok");
-    assert_string_equal(och_kl_kernel_name(u, 0), "add");
-    assert_null(och_kl_kernel_name(u, och_kl_kernel_count(u)));
+    assert_int_equal(och_kl_kernel_count(u), 0); /* add is elementwise.ok's */
+    assert_null(och_kl_kernel_name(u, 0));
     och_kl_unit_destroy(u);
     text = "use \"wrong.ok\";";
     assert_int_equal(och_kl_parse("t.ok", text, strlen(text), &loader, &u, &diag, &err), OCH_COMPILE);
