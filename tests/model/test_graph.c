@@ -216,6 +216,41 @@ static void kernels_are_looked_up_once(void **state) {
     }
 }
 
+/* Whatever a step may launch was begun when its plan was built: the first steps of a session compile nothing. Products that make
+ * their own codes are of one row, which is known of no plan. */
+static void steps_begin_no_kernel(void **state) {
+    (void)state;
+    static const char *const own[] = {"0", "1"};
+    static const och_dtype formats[] = {OCH_DTYPE_Q4_K, OCH_DTYPE_Q8_0, OCH_DTYPE_F16};
+    const char *asked = och_env_get(OCH_ENV_OCHRE_OWN_CODES);
+    for (size_t b = 0; b < n_boards; b++)
+        for (size_t f = 0; f < OCH_COUNT(formats) * OCH_COUNT(own); f++) {
+            assert_true(och_env_set("OCHRE_OWN_CODES", own[f % OCH_COUNT(own)]));
+            och_device *device = open_board(boards[b]);
+            och_model *model;
+            och_model_options mo = {0};
+            ok(och_model_open_synthetic("tiny", formats[f / OCH_COUNT(own)], device, &mo, &model, &err));
+            och_session *s = open_session(model, OCH_GRAPHS_OFF, false);
+            static const int prompt[MAX_SEQUENCES] = {15, 15, 15}, one[MAX_SEQUENCES] = {1, 1, 1};
+            int at[MAX_SEQUENCES] = {0};
+            int32_t id;
+            const float *logits;
+            for (int k = 0; k < MAX_SEQUENCES; k++) ok(och_session_sequence_create(s, &id, &err));
+            uint64_t before = och_gpu_kernels_begun();
+            assert_true(before > 0);
+            (void)step(s, 1, one, at, &logits);
+            (void)step(s, 7, prompt, at, &logits);
+            (void)step(s, 7, one, at, &logits);
+            if (och_gpu_kernels_begun() != before)
+                fail_msg("%s, %s, OCHRE_OWN_CODES=%s: %d kernels were begun by steps", boards[b],
+                         och_dtype_name(formats[f / OCH_COUNT(own)]), own[f % OCH_COUNT(own)], (int)(och_gpu_kernels_begun() - before));
+            och_session_destroy(s);
+            och_model_close(model);
+            och_device_release(device);
+        }
+    assert_true(och_env_set("OCHRE_OWN_CODES", asked));
+}
+
 /* ---- graphs that are none: the device's table, and one that does wrong around it ---- */
 
 typedef enum defect { SNAPSHOT, STALE_HANDLE, AT_CAPTURE_ONLY, NO_DEFECT } defect;
@@ -509,7 +544,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(on_and_off_give_the_same_bytes),
         cmocka_unit_test(wide_steps_give_the_same_bytes),
-        cmocka_unit_test(kernels_are_looked_up_once),
+        cmocka_unit_test(kernels_are_looked_up_once), cmocka_unit_test(steps_begin_no_kernel),
         cmocka_unit_test(a_graph_that_is_none_is_found),
         cmocka_unit_test(a_cold_capture_names_the_call),
         cmocka_unit_test(who_decides),

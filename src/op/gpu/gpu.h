@@ -28,6 +28,15 @@ OCH_WARN_UNUSED och_status och_gpu_kernel_get(const och_device *d, const char *k
 /* How often kernels were looked up by name, by all threads: a record that runs again with as many rows does not (op/memo.h). */
 uint64_t och_gpu_kernel_lookups(void);
 
+/* Kernels that were made, or begun, by all threads. */
+uint64_t och_gpu_kernels_begun(void);
+
+/* What the environment asks of a device's kernels, as it was when the first of them was asked for. */
+typedef struct och_gpu_wish {
+    int own_codes; /* OCHRE_OWN_CODES: 0, 1; -1: as measured */
+} och_gpu_wish;
+och_gpu_wish och_gpu_wish_of(const och_device *d);
+
 /* Arguments by name, for och_gpu_launch. */
 och_kl_actual och_gpu_tensor(const char *name, const och_tensor *t); /* absent: address 0 */
 /* A tensor of one row: [cols]. */

@@ -6,7 +6,6 @@
  * weights of float32, in float32, which matrix instructions would not keep. `batch_invariant` pins the first, eight rows at a time. */
 #include "op/gpu/gpu.h"
 
-#include "base/env.h"
 #include "base/size.h"
 #include "quant/capability.h"
 #include "quant/format.h"
@@ -18,6 +17,17 @@
 #define MAX_B 8
 #define OWN_COLS 16384 /* of x: more would take too much LDS and too many registers */
 #define OWN_ROWS 4096  /* of weights: with more, or longer ones, a workgroup that makes its own codes takes more for its trouble */
+
+/* Tables of what was measured (*.def): rows begin with the first letters of an architecture. The first row of the device's from row
+ * `from` on; n: none. */
+static size_t find_row(const och_device *d, const void *rows, size_t n, size_t row_bytes, size_t from) {
+    for (size_t i = from; i < n; i++) {
+        const char *const *arch = (const void *)((const char *)rows + i * row_bytes);
+        if (!strncmp(d->info.arch, *arch, strlen(*arch))) return i;
+    }
+    return n;
+}
+#define FIND_ROW(d, rows, from) find_row(d, rows, OCH_COUNT(rows), sizeof *(rows), from)
 
 static bool quantised(const och_tensor *w) { return och_format_get(w->dtype)->act == OCH_ACT_Q8_32S; }
 /* Rows that a kernel is made for: each size more is a kernel more to compile. */
@@ -37,9 +47,8 @@ static int64_t few(const och_device *d, const och_op_call *c) {
         och_dtype t = c->in[OCH_LINEAR_W0 + i].dtype;
         if (t != OCH_DTYPE_F16 && t != OCH_DTYPE_BF16) return MAX_B;
     }
-    for (size_t i = 0; i < OCH_COUNT(rows); i++)
-        if (!strncmp(d->info.arch, rows[i].arch, strlen(rows[i].arch))) return rows[i].rows;
-    return MAX_B;
+    size_t i = FIND_ROW(d, rows, 0);
+    return i < OCH_COUNT(rows) ? rows[i].rows : MAX_B;
 }
 /* Tiles of halves, by matrix instructions; else of float32. */
 static bool halves(const och_tensor *w) { return w->dtype != OCH_DTYPE_F32; }
@@ -75,10 +84,8 @@ static const char *tuned(const och_device *d, const och_tensor *w, bool qkv) {
 #include "op/gpu/tuned.def"
     };
 #undef OCH_TUNED
-    for (size_t i = 0; i < OCH_COUNT(rows); i++)
-        if (rows[i].format == w->dtype && w->rows >= rows[i].least &&
-            !strncmp(d->info.arch, rows[i].arch, strlen(rows[i].arch)))
-            return rows[i].spec[qkv];
+    for (size_t i = FIND_ROW(d, rows, 0); i < OCH_COUNT(rows); i = FIND_ROW(d, rows, i + 1))
+        if (rows[i].format == w->dtype && w->rows >= rows[i].least) return rows[i].spec[qkv];
     return "";
 }
 
@@ -115,9 +122,8 @@ static const own_row *own_of(const och_device *d) {
 #include "op/gpu/own.def"
     };
 #undef OCH_OWN
-    for (size_t i = 0; i < OCH_COUNT(rows); i++)
-        if (!strncmp(d->info.arch, rows[i].arch, strlen(rows[i].arch))) return &rows[i];
-    return NULL;
+    size_t i = FIND_ROW(d, rows, 0);
+    return i < OCH_COUNT(rows) ? &rows[i] : NULL;
 }
 
 static bool overlap(const och_tensor *a, const och_tensor *b) {
@@ -125,15 +131,21 @@ static bool overlap(const och_tensor *a, const och_tensor *b) {
            b->addr.value < a->addr.value + (uint64_t)a->rows * a->row_bytes;
 }
 
-static bool owns(const och_device *d, const och_op_call *c, bool invariant) {
+/* Whether a call of one row may be one: what a plan knows, which has the kernel made before a step needs it. */
+static bool may_own(const och_device *d, const och_op_call *c) {
     const och_attr_linear *a = &c->attr.linear;
-    const och_tensor *w = &c->in[OCH_LINEAR_W0], *x = &c->in[OCH_LINEAR_X];
+    const och_tensor *w = &c->in[OCH_LINEAR_W0];
     const own_row *row = own_of(d);
-    const char *asked = och_env_get(OCH_ENV_OCHRE_OWN_CODES);
-    int64_t most = asked ? strcmp(asked, "0") ? OWN_COLS : 0 : row ? row->most : 0;
-    if (x->rows != 1 || invariant || w->cols > most || !quantised(w) || short_rows(w)) return false;
-    if (a->n_weights == 3 ? !together(c) : a->n_weights == 2 && (a->glu == OCH_ACT_NONE || w[0].dtype != w[1].dtype)) return false;
-    for (int i = 0; i < a->n_weights; i++) /* a workgroup would read what another has written */
+    int asked = och_gpu_wish_of(d).own_codes;
+    int64_t most = asked < 0 ? row ? row->most : 0 : asked ? OWN_COLS : 0;
+    if (w->cols > most || !quantised(w) || short_rows(w)) return false;
+    return a->n_weights == 3 ? together(c) : a->n_weights == 1 || (a->glu != OCH_ACT_NONE && w[0].dtype == w[1].dtype);
+}
+
+static bool owns(const och_device *d, const och_op_call *c, bool invariant) {
+    const och_tensor *x = &c->in[OCH_LINEAR_X];
+    if (x->rows != 1 || invariant || !may_own(d, c)) return false;
+    for (int i = 0; i < c->attr.linear.n_weights; i++) /* a workgroup would read what another has written */
         if (overlap(&c->out[i], x)) return false;
     return true;
 }
@@ -174,8 +186,7 @@ static const char *tiles(const och_device *d, const och_tensor *w, int64_t n) {
     };
 #undef OCH_TILES
     uint64_t units = (uint64_t)d->info.n_compute_units, enough = units - units / 16;
-    for (size_t i = 0; i < OCH_COUNT(rows); i++) {
-        if (strncmp(d->info.arch, rows[i].arch, strlen(rows[i].arch))) continue;
+    for (size_t i = FIND_ROW(d, rows, 0); i < OCH_COUNT(rows); i = FIND_ROW(d, rows, i + 1)) {
         if (rows[i].format != OCH_DTYPE_NONE && rows[i].format != w->dtype) continue;
         if (!rows[i].bm || och_u64_ceil_div((uint64_t)n, rows[i].bm) * och_u64_ceil_div((uint64_t)w->rows, rows[i].bn) >= enough)
             return rows[i].spec;
@@ -233,7 +244,7 @@ och_status och_gpu_linear_supports(const och_device *d, const och_op_call *c, oc
     }
     for (int kind = 0; kind < HALF_KINDS; kind++)
         if (any[kind]) OCH_TRY(f16_kernel(d, c, (half_kind)kind, NULL, err));
-    if (owns(d, c, false)) {
+    if (may_own(d, c)) {
         och_status st = own_kernel(d, c, 4, NULL, err);
         if (st != OCH_OK && st != OCH_UNAVAILABLE) return st;
         och_err_clear(err);

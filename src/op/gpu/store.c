@@ -7,6 +7,7 @@
 #include "op/gpu/gpu.h"
 
 #include "base/alloc.h"
+#include "base/env.h"
 #include "base/log.h"
 #include "base/size.h"
 #include "base/thread.h"
@@ -47,6 +48,7 @@ typedef struct entry {
 typedef struct store {
     och_device *device; /* the device that owns the store */
     och_kl_profile profile;
+    och_gpu_wish wish;
     och_jit *jit; /* shared with the devices of the same runtime */
     pthread_mutex_t lock;
     pthread_cond_t more, done; /* something was queued, or `quit`; something was compiled */
@@ -58,8 +60,9 @@ typedef struct store {
     atomic_bool cancel; /* of every compilation */
 } store;
 
-static _Atomic uint64_t n_lookups;
+static _Atomic uint64_t n_lookups, n_begun;
 uint64_t och_gpu_kernel_lookups(void) { return atomic_load_explicit(&n_lookups, memory_order_relaxed); }
+uint64_t och_gpu_kernels_begun(void) { return atomic_load_explicit(&n_begun, memory_order_relaxed); }
 
 /* The syntax trees of the built-in kernels, shared by all devices, kept for the life of the process. */
 static pthread_mutex_t units_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -146,6 +149,11 @@ static void store_destroy(void *p) {
     och_free(s);
 }
 
+static och_gpu_wish read_wish(void) {
+    const char *own = och_env_get(OCH_ENV_OCHRE_OWN_CODES);
+    return (och_gpu_wish){.own_codes = own ? strcmp(own, "0") != 0 : -1};
+}
+
 static och_status store_of(const och_device *device, store **out_store, och_err *err) {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     /* Providers are asked with a device that they may not change; what they keep with it is not part of what it is. */
@@ -160,6 +168,7 @@ static och_status store_of(const och_device *device, store **out_store, och_err 
         if (st == OCH_OK) st = och_jit_share(d->info.library, &s->jit, err);
         if (st == OCH_OK) {
             s->device = d;
+            s->wish = read_wish();
             s->max_workers = OCH_MIN(och_cpu_count(), MAX_WORKERS);
             pthread_mutex_init(&s->lock, NULL);
             pthread_cond_init(&s->more, NULL);
@@ -172,6 +181,13 @@ static och_status store_of(const och_device *device, store **out_store, och_err 
     }
     pthread_mutex_unlock(&lock);
     return st;
+}
+
+och_gpu_wish och_gpu_wish_of(const och_device *d) {
+    store *s;
+    och_err why; /* which is told to whoever asks for a kernel */
+    och_err_clear(&why);
+    return store_of(d, &s, &why) == OCH_OK ? s->wish : read_wish();
 }
 
 /* "A=x,B=y" cut in place. */
@@ -289,6 +305,7 @@ static och_status load(store *s, entry *e, och_err *err) {
 
 /* Prints the kernel, and has it compiled. */
 static void begin(store *s, entry *e) {
+    atomic_fetch_add_explicit(&n_begun, 1, memory_order_relaxed);
     och_err_clear(&e->failure);
     if (print_kernel(s, e, &e->failure) != OCH_OK) {
         e->state = FAILED;
