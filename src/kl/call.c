@@ -238,6 +238,8 @@ static bool method(och_kl_spec *s, const och_kl_expr *e, och_kl_val *out) {
         return buffer_method(s, e, &v, name, out);
     case OCH_KL_V_TILE:
         return och_kl_tile_method(s, e, &v, name, out);
+    case OCH_KL_V_ROWVEC:
+        return och_kl_rowvec_method(s, e, &v, name, out);
     case OCH_KL_V_BAD:
         return false;
     default:

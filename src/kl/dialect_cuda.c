@@ -319,15 +319,16 @@ static const och_kl_piece_row rows[] = {
     {OCH_KL_P_COPY_GROUPS, 0, 0, {0},
      FN "void och_copy_commit() { asm volatile(\"cp.async.commit_group;\" ::: \"memory\"); }\n"
         "template <int N> " FN "void och_copy_wait() { asm volatile(\"cp.async.wait_group %0;\" ::\"n\"(N) : \"memory\"); }\n"},
-    {OCH_KL_P_LOAD_MATRIX, 0, 0, {OCH_KL_P_SHARED},
-     FN "u32x4 och_load_matrix(const void *p) {\n"
-        "    u32x4 r;\n"
-        "    asm volatile(\"ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];\"\n"
-        "                 : \"=r\"(r[0]), \"=r\"(r[1]), \"=r\"(r[2]), \"=r\"(r[3])\n"
-        "                 : \"r\"(och_shared(p))\n"
-        "                 : \"memory\");\n"
-        "    return r;\n"
-        "}\n"},
+#define LOAD_MATRIX(name, turned)                                                                                                  \
+    FN "u32x4 " name "(const void *p) {\n"                                                                                        \
+       "    u32x4 r;\n"                                                                                                           \
+       "    asm volatile(\"ldmatrix.sync.aligned.m8n8.x4" turned ".shared.b16 {%0, %1, %2, %3}, [%4];\"\n"                       \
+       "                 : \"=r\"(r[0]), \"=r\"(r[1]), \"=r\"(r[2]), \"=r\"(r[3])\n"                                              \
+       "                 : \"r\"(och_shared(p))\n"                                                                                \
+       "                 : \"memory\");\n"                                                                                        \
+       "    return r;\n"                                                                                                          \
+       "}\n"
+    {OCH_KL_P_LOAD_MATRIX, 0, 0, {OCH_KL_P_SHARED}, LOAD_MATRIX("och_load_matrix", "") LOAD_MATRIX("och_load_turned", ".trans")},
     {OCH_KL_P_HALVES, 0, 0, {OCH_KL_P_F16, OCH_KL_P_BITS, OCH_KL_P_WORDS},
      "template <class R, int N, class V> " FN "R och_halves(V v) {\n"
      "    auto w = och_bits<och_words<N / 2>>(v);\n"

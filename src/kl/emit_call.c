@@ -259,7 +259,7 @@ void och_kl_emit_call(och_kl_emitter *e, const och_kl_ir *x, int prec) {
             put(e, ")");
         }
         else if (f == OCH_KL_F_LOAD_MATRIX) {
-            put(e, "och_load_matrix(");
+            put(e, x->extra ? "och_load_turned(" : "och_load_matrix(");
             och_kl_emit_address(e, &x->mem, false, false);
             put(e, ")");
         }

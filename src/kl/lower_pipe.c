@@ -304,7 +304,8 @@ static bool goes_alone(const och_kl_spec *s, const copy_state *c, och_kl_base fr
            c->sub.multiple % (16 / bytes) == 0;
 }
 
-/* What of a copy by itself stays the same from step to step, in variables before the pipeline: found again by what it is made of. */
+/* What of a copy by itself stays the same from step to step, in variables before the pipeline: found again by what it is made of.
+ * Where the step says which row the matrix begins at it is made there. */
 struct och_kl_alone {
     const och_kl_buffer *buf;
     const och_kl_lds *lds;
@@ -333,14 +334,17 @@ static och_kl_alone *alone_of(och_kl_spec *s, const copy_state *c, const split *
     och_kl_buffer *b = c->sub.buf;
     och_kl_code *code = s->code;
     och_kl_pos pos = c->pos;
-    for (och_kl_alone *x = s->pipe->alone; x; x = x->next)
+    bool stays = is_outside(s, c->sub.ir);
+    for (och_kl_alone *x = stays ? s->pipe->alone : NULL; x; x = x->next)
         if (x->buf == b && x->lds == c->lds && is_same(x->row, c->sub.ir)) return x;
     och_kl_alone *x = och_kl_alloc(s, 1, sizeof *x);
     if (!x) return NULL;
     *x = (och_kl_alone){.buf = b, .lds = c->lds, .row = c->sub.ir, .next = s->pipe->alone};
-    s->pipe->alone = x;
     och_kl_list *list = s->list;
-    s->list = s->pipe->before;
+    if (stays) {
+        s->pipe->alone = x;
+        s->list = s->pipe->before;
+    }
     och_kl_ir *id = och_kl_thread_id(s, pos);
     och_kl_ir *row = och_kl_keep(s, pos, "row", och_kl_binary(code, pos, '/', id, och_kl_i32(s, pos, t->pieces)), OCH_KL_L_LANE);
     och_kl_ir *piece = och_kl_binary(code, pos, '%', id, och_kl_i32(s, pos, t->pieces));
@@ -376,7 +380,7 @@ static bool copy_alone(och_kl_spec *s, const copy_state *c, och_kl_base elem, oc
     uint32_t bytes = och_kl_base_bytes(elem), threads = (uint32_t)s->sig->threads, stride = l->dims[l->rank - 1] + l->pad;
     split t = {.pieces = c->cols * bytes / 16, .per = 16 / bytes};
     *out_done = false;
-    if (!goes_alone(s, c, elem) || threads % t.pieces || !is_outside(s, c->sub.ir)) return true;
+    if (!goes_alone(s, c, elem) || threads % t.pieces) return true;
     t.step = threads / t.pieces;
     t.n = (c->rows + t.step - 1) / t.step;
     /* Turns keep what a swizzle xors, and the bits of their rows have a word. */

@@ -87,9 +87,10 @@ typedef struct element_call {
     och_kl_spec *s;
     const och_kl_expr *lambda;
     const och_kl_tile *tile;
+    och_kl_type type; /* of a value */
 } element_call;
 
-/* Binds (i, j, v) and lowers the lambda. */
+/* Binds (i, j, v), of a row vector's elements (i, v), and lowers the lambda. */
 static bool element(element_call *c, och_kl_list *to, const och_kl_tile_at *at, och_kl_val *out) {
     och_kl_spec *s = c->s;
     const och_kl_expr *l = c->lambda;
@@ -104,14 +105,16 @@ static bool element(element_call *c, och_kl_list *to, const och_kl_tile_at *at, 
     s->loop = NULL;
     s->depth++;
     const och_kl_name *p = l->params;
-    och_kl_val v[3] = {och_kl_val_ir(at->row, OCH_KL_L_LANE), och_kl_val_ir(at->col, OCH_KL_L_LANE),
-                       och_kl_val_ir(at->value, OCH_KL_L_LANE)};
+    och_kl_ir *const part[3] = {at->row, at->col ? at->col : at->value, at->value};
+    och_kl_val v[3];
     bool ok = och_kl_count(s, l->pos);
-    for (int i = 0; i < 3 && ok; i++, p = p->next)
+    for (int i = 0; i < (at->col ? 3 : 2) && ok; i++, p = p->next) {
+        v[i] = och_kl_val_ir(part[i], OCH_KL_L_LANE);
         ok = v[i].kind != OCH_KL_V_BAD && och_kl_bind(s, p->name, p->pos, v[i], true);
+    }
     if (ok && out)
         ok = och_kl_eval(s, l->a, out) &&
-             och_kl_to_type(s, l->a->pos, *out, och_kl_type_of(c->tile->base, 1), "map", out);
+             och_kl_to_type(s, l->a->pos, *out, c->type, "map", out);
     else if (ok && l->a) {
         och_kl_val ignored;
         ok = och_kl_eval(s, l->a, &ignored);
@@ -140,18 +143,19 @@ bool och_kl_tile_method(och_kl_spec *s, const och_kl_expr *e, const och_kl_val *
     och_status st;
     int n = och_kl_count_args(e->args);
     *out = (och_kl_val){.kind = OCH_KL_V_VOID};
-    static const char *const known[] = {"mma", "map", "each", "row_max", "row_sum", "to_lds"};
-    static const int takes[] = {2, 1, 1, 0, 0, 1};
+    enum { MMA, MAP, EACH, ROW_MAX, ROW_SUM, TO_LDS, MMA_T, ROWS, N_METHODS };
+    static const char *const known[] = {"mma", "map", "each", "row_max", "row_sum", "to_lds", "mma_t", "rows"};
+    static const int takes[] = {2, 1, 1, 0, 0, 1, 2, 1};
     int m = 0;
-    while (m < 6 && strcmp(known[m], name)) m++;
-    if (m == 6) {
+    while (m < N_METHODS && strcmp(known[m], name)) m++;
+    if (m == N_METHODS) {
         och_kl_guess g;
         och_kl_guess_init(&g, name);
-        for (int i = 0; i < 6; i++) och_kl_guess_offer(&g, known[i]);
+        for (int i = 0; i < N_METHODS; i++) och_kl_guess_offer(&g, known[i]);
         const char *best = och_kl_guess_best(&g);
         if (best) return och_kl_error(s->diag, e->pos, "a tile has no .%s(...): did you mean \"%s\"?", name, best);
         return och_kl_error(s->diag, e->pos,
-                            "a tile has no .%s(...): there are mma, map, each, row_max, row_sum, to_lds", name);
+                            "a tile has no .%s(...): there are mma, mma_t, map, each, row_max, row_sum, rows, to_lds", name);
     }
     if (n != takes[m])
         return och_kl_error(s->diag, e->pos, "%s takes %d %s, found %d", name, takes[m],
@@ -161,7 +165,25 @@ bool och_kl_tile_method(och_kl_spec *s, const och_kl_expr *e, const och_kl_val *
     if (!och_kl_need_group(s, e->pos, what)) return false;
     if (m) s->waited = true;
     if (m) och_kl_end_products(s, e->pos);
-    if (m == 0) {
+    if (m == MMA_T) {
+        och_kl_tile_lds a, b;
+        och_kl_val of;
+        const och_kl_expr *first = e->args;
+        bool by_name = first->kind == OCH_KL_E_NAME;
+        if (by_name && !och_kl_eval(s, first, &of)) return false;
+        bool is_tile = by_name && of.kind == OCH_KL_V_TILE;
+        if ((!is_tile && !matrix_of(s, first, &a)) || !matrix_of(s, first->next, &b)) return false;
+        if (is_tile) st = och_kl_tile_mma_tile(s->code, s->list, e->pos, t, of.tile, &b, &err);
+        else st = och_kl_tile_mma_turned(s->code, s->list, e->pos, t, &a, &b, &err);
+    } else if (m == ROWS) {
+        och_kl_val v0;
+        och_kl_rowvec *r;
+        if (!och_kl_eval(s, e->args, &v0) || !och_kl_to_value(s, e->args->pos, v0, &v0)) return false;
+        if (v0.kind != OCH_KL_V_IR || v0.ir->type.lanes != 1)
+            return och_kl_error(s->diag, e->args->pos, "rows takes what each element begins with, a number");
+        st = och_kl_tile_rows(s->code, s->list, e->pos, t, name, v0.ir, &r, &err);
+        if (st == OCH_OK) *out = (och_kl_val){.kind = OCH_KL_V_ROWVEC, .rowvec = r, .level = OCH_KL_L_LANE};
+    } else if (m == 0) {
         och_kl_tile_lds a, b;
         if (!matrix_of(s, e->args, &a) || !matrix_of(s, e->args->next, &b)) return false;
         if (s->pending != t) och_kl_end_products(s, e->pos);
@@ -179,7 +201,7 @@ bool och_kl_tile_method(och_kl_spec *s, const och_kl_expr *e, const och_kl_val *
                                 params);
         if (m == 1 && !l->a)
             return och_kl_error(s->diag, l->pos, "map takes a value: (i, j, v) => e; each takes statements");
-        element_call c = {s, l, t};
+        element_call c = {s, l, t, och_kl_type_of(t->base, 1)};
         int errors = s->diag->n_errors;
         if (m == 1)
             st = och_kl_tile_map(s->code, s->list, e->pos, t, map_element, &c, &err);
@@ -198,6 +220,26 @@ bool och_kl_tile_method(och_kl_spec *s, const och_kl_expr *e, const och_kl_val *
         if (!matrix_of(s, e->args, &p) || !och_kl_may_store_lds(s, e->pos)) return false;
         st = och_kl_tile_to_lds(s->code, s->list, e->pos, t, &p, &err);
     }
+    return st == OCH_OK || failed(s, e->pos, st, &err);
+}
+
+bool och_kl_rowvec_method(och_kl_spec *s, const och_kl_expr *e, const och_kl_val *v, const char *name, och_kl_val *out) {
+    *out = (och_kl_val){.kind = OCH_KL_V_VOID};
+    const och_kl_expr *l = e->args;
+    int params = 0;
+    if (strcmp(name, "map")) return och_kl_error(s->diag, e->pos, "a row vector has no .%s(...): there is map", name);
+    if (och_kl_count_args(l) != 1 || l->kind != OCH_KL_E_LAMBDA || !l->a)
+        return och_kl_error(s->diag, e->pos, "a row vector's map takes (i, v) => e");
+    for (const och_kl_name *p = l->params; p; p = p->next) params++;
+    if (params != 2)
+        return och_kl_error(s->diag, l->pos, "a row vector's map takes a function of row and value, found %d names", params);
+    if (s->tile_at) return och_kl_error(s->diag, e->pos, "a row vector is not changed in map or each");
+    if (!och_kl_need_group(s, e->pos, "a row vector's map")) return false;
+    element_call c = {s, l, v->rowvec->tile, v->rowvec->var->type};
+    int errors = s->diag->n_errors;
+    och_err err = {0};
+    och_status st = och_kl_rowvec_map(s->code, s->list, e->pos, v->rowvec, map_element, &c, &err);
+    if (s->diag->n_errors != errors || s->n_nodes > OCH_KL_MAX_NODES) return false;
     return st == OCH_OK || failed(s, e->pos, st, &err);
 }
 

@@ -46,7 +46,7 @@ typedef enum och_kl_val_kind {
     OCH_KL_V_AXES,   /* group.id, group.count: `space` 'i' or 'c' */
     OCH_KL_V_SUB,    /* x.sub(r, c): `buf`, `ir` first row, `ir2` first column */
     OCH_KL_V_TILE,   /* `tile` */
-    OCH_KL_V_ROWVEC  /* `rowvec`: of acc.row_max() */
+    OCH_KL_V_ROWVEC  /* `rowvec`: of acc.row_max(), acc.rows() */
 } och_kl_val_kind;
 
 typedef struct och_kl_slot {
@@ -365,6 +365,7 @@ bool och_kl_var_tile(och_kl_spec *s, const och_kl_stmt *x);
 void och_kl_end_products(och_kl_spec *s, och_kl_pos pos); /* waits for what is pending */
 bool och_kl_tile_method(och_kl_spec *s, const och_kl_expr *e, const och_kl_val *tile, const char *name,
                         och_kl_val *out);
+bool och_kl_rowvec_method(och_kl_spec *s, const och_kl_expr *e, const och_kl_val *v, const char *name, och_kl_val *out);
 bool och_kl_rowvec_index(och_kl_spec *s, const och_kl_expr *e, const och_kl_val *v, och_kl_val *out);
 
 /* ---- bounds.c ---- */

@@ -30,13 +30,14 @@ typedef struct och_kl_tile {
     och_kl_ins *declares[2];  /* of wave_row0 and wave_col0 */
     och_kl_var *wave_row0, *wave_col0; /* i32, wave-uniform: the wave's first row and column in the tile */
     och_kl_var *row0, *col0;  /* i32: the lane's */
+    och_kl_var *as_operand;   /* LDS [rows][cols + 8] of products whose A it is; NULL until needed */
     och_kl_var *scratch;      /* LDS [wave_cols * rows] of reductions over waves; NULL until needed */
 } och_kl_tile;
 
 /* A row vector: one value for each of a tile's rows. Belongs to every tile of as many rows with the same wave_rows. */
 typedef struct och_kl_rowvec {
     const och_kl_tile *tile;
-    och_kl_var *var; /* REG [n_row_slots] of tile->base */
+    och_kl_var *var; /* REG [n_row_slots] */
 } och_kl_rowvec;
 
 /* One element of a lane. */
@@ -78,6 +79,14 @@ OCH_WARN_UNUSED och_status och_kl_tile_create(och_kl_code *c, och_kl_list *to, o
 OCH_WARN_UNUSED och_status och_kl_tile_mma(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t,
                                            const och_kl_tile_lds *a, const och_kl_tile_lds *bt, och_err *err);
 
+/* acc[i][j] += sum over k of A[i][k] * B[k][j], of f16 or bf16, B in LDS as it lies: depth x the tile's columns. A is in LDS, or
+ * another tile with the same rows over the same waves, whose elements are converted to B's type: out of registers where the
+ * target's fragments allow, else by way of LDS (with barriers). The columns of both tiles lie in one wave. */
+OCH_WARN_UNUSED och_status och_kl_tile_mma_turned(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t,
+                                                  const och_kl_tile_lds *a, const och_kl_tile_lds *b, och_err *err);
+OCH_WARN_UNUSED och_status och_kl_tile_mma_tile(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t, och_kl_tile *a,
+                                                const och_kl_tile_lds *b, och_err *err);
+
 /* What is under way has ended when the code goes on; nothing where nothing is. */
 void och_kl_tile_wait(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t);
 /* Whether a product of t takes so long that it is worth a step less of loads to begin the next one before it has ended. */
@@ -100,6 +109,12 @@ OCH_WARN_UNUSED och_status och_kl_tile_row_max(och_kl_code *c, och_kl_list *to, 
                                                const char *name, och_kl_rowvec **out_v, och_err *err);
 OCH_WARN_UNUSED och_status och_kl_tile_row_sum(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t,
                                                const char *name, och_kl_rowvec **out_v, och_err *err);
+/* A row vector of t's rows, each `initial` (a scalar). */
+OCH_WARN_UNUSED och_status och_kl_tile_rows(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t, const char *name,
+                                            och_kl_ir *initial, och_kl_rowvec **out_v, och_err *err);
+/* v[i] = value(i, v[i]); `col` is NULL. */
+OCH_WARN_UNUSED och_status och_kl_rowvec_map(och_kl_code *c, och_kl_list *to, och_kl_pos pos, const och_kl_rowvec *v,
+                                             och_kl_tile_map_fn value, void *self, och_err *err);
 /* Whether v may be read in map and each of t. */
 bool och_kl_rowvec_fits(const och_kl_rowvec *v, const och_kl_tile *t);
 /* v[i] at an element. */

@@ -28,6 +28,7 @@ typedef struct operand {
     const och_kl_tile_lds *o;
     och_kl_fragment f;
     bool by_matrix;       /* LOAD_MATRIX reads it */
+    bool turned;          /* its rows are k: what is row and what is column in LDS is the other way round */
     och_kl_var *at;       /* the lane's first element; of a swizzled matrix its row's first, */
     och_kl_var *col;      /* and its column, xored with what its row asks for */
     uint32_t per;         /* elements of 16 bytes */
@@ -36,6 +37,11 @@ typedef struct operand {
 /* Where the lane's element of (row, k) lies, both constant and added to what the lane says: bits that it leaves 0. */
 static och_kl_ir *place(och_kl_code *c, och_kl_pos pos, const operand *p, uint32_t row, uint32_t k) {
     och_kl_ir *at = och_kl_use(c, pos, p->at);
+    if (p->turned) {
+        uint32_t t = row;
+        row = k;
+        k = t;
+    }
     if (!p->o->swizzled) return och_kl_binary(c, pos, '+', at, och_kl_tile_i32(c, pos, row * p->o->stride + k));
     uint32_t shift, mask;
     och_kl_swizzle(p->o->depth * och_kl_base_bytes(p->o->lds->type.base), &shift, &mask);
@@ -57,6 +63,7 @@ static och_kl_ir *load_fragment(och_kl_code *c, och_kl_pos pos, const operand *p
     for (int i = 0; i < f->n_elem_bits; i++)
         if (f->elem[i].axis == 'c') wide *= 2;
     if (wide > most) wide = most;
+    if (p->turned) wide = 1;
     if (run > wide) run = wide;
     och_kl_ir *parts[64];
     for (uint32_t e = 0; e < n; e += run) {
@@ -67,12 +74,13 @@ static och_kl_ir *load_fragment(och_kl_code *c, och_kl_pos pos, const operand *p
         parts[e / run] = och_kl_slice(c, pos, och_kl_load(c, pos, &m), (int)(k % wide), (int)run);
         if (!parts[e / run]) return NULL;
     }
+    if (run == 1) return och_kl_build(c, pos, och_kl_type_of(p->o->lds->type.base, (int)n), parts, (int)n);
     return och_kl_concat(c, pos, parts, (int)(n / run));
 }
 
 /* Four words a lane, by LOAD_MATRIX, as a vector of the operand's elements. */
 static och_kl_ir *load_matrix(och_kl_code *c, och_kl_list *to, och_kl_pos pos, const operand *p, uint32_t row, uint32_t first) {
-    och_kl_ir *x = och_kl_call(c, pos, OCH_KL_F_LOAD_MATRIX, och_kl_type_of(OCH_KL_U32, 4), 0, NULL, 0);
+    och_kl_ir *x = och_kl_call(c, pos, OCH_KL_F_LOAD_MATRIX, och_kl_type_of(OCH_KL_U32, 4), p->turned, NULL, 0);
     if (!x) return NULL;
     x->mem = (och_kl_mem){.base = p->o->lds, .elem = p->o->lds->type.base, .lanes = (uint8_t)p->per, .align_bytes = 16};
     x->mem.index = place(c, pos, p, row, first);
@@ -130,11 +138,17 @@ static void operand_at(och_kl_code *c, och_kl_list *to, och_kl_pos pos, const ch
     p->per = 16 / och_kl_base_bytes(o->lds->type.base);
     p->by_matrix = by_matrix(m);
     if (p->by_matrix) {
-        matrix_lane(c, pos, lane, is_a, m->n, &row, &col);
+        /* Turned, B's words are (row 0, row 8) x (column 0, column 1) of LDS, as A's are. */
+        matrix_lane(c, pos, lane, is_a || p->turned, m->n, &row, &col);
         col = och_kl_binary(c, pos, '*', col, och_kl_tile_i32(c, pos, p->per));
     } else {
         row = och_kl_tile_lane_part(c, pos, &p->f, lane, 'r');
         col = och_kl_tile_lane_part(c, pos, &p->f, lane, 'c');
+        if (p->turned) {
+            och_kl_ir *t = row;
+            row = col;
+            col = t;
+        }
     }
     if (o->swizzled) {
         och_kl_var *own = och_kl_tile_let(c, to, pos, "own", row);
@@ -145,7 +159,7 @@ static void operand_at(och_kl_code *c, och_kl_list *to, och_kl_pos pos, const ch
             och_kl_swizzle_of(c, pos, och_kl_use(c, pos, own), o->depth * och_kl_base_bytes(o->lds->type.base), p->per));
         p->col = och_kl_tile_let(c, to, pos, "col", col);
     }
-    och_kl_ir *x = och_kl_binary(c, pos, '+', och_kl_use(c, pos, first_row), row);
+    och_kl_ir *x = first_row ? och_kl_binary(c, pos, '+', och_kl_use(c, pos, first_row), row) : row;
     x = och_kl_binary(c, pos, '*', x, och_kl_tile_i32(c, pos, o->stride));
     if (!o->swizzled) x = och_kl_binary(c, pos, '+', x, col);
     if (o->offset) x = och_kl_binary(c, pos, '+', o->offset, x);
@@ -168,42 +182,44 @@ static void load_b(och_kl_code *c, och_kl_list *to, och_kl_pos pos, const operan
     }
 }
 
-och_status och_kl_tile_mma(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t, const och_kl_tile_lds *a,
-                           const och_kl_tile_lds *bt, och_err *err) {
-    och_kl_base in = a->lds->type.base, in_b = bt->lds->type.base;
-    bool converts = in == OCH_KL_F16 && in_b == OCH_KL_BF16;
-    if (in_b != in && !converts)
-        return och_err_set(err, OCH_INVALID, "mma of %s and %s: expected one type, or f16 and bf16", och_kl_base_names[in],
-                           och_kl_base_names[in_b]);
-    bool fits = t->base == OCH_KL_F32 ? in == OCH_KL_F16 || in == OCH_KL_BF16 : in == OCH_KL_I8;
-    if (!fits)
-        return och_err_set(err, OCH_INVALID, "mma of %s into a tile of %s: expected %s", och_kl_base_names[in],
-                           och_kl_base_names[t->base], t->base == OCH_KL_F32 ? "f16 or bf16" : "i8");
-    OCH_TRY(check_operand(a, "A", t->rows, in, err));
-    OCH_TRY(check_operand(bt, "Bt", t->cols, in, err));
-    if (a->depth != bt->depth)
-        return och_err_set(err, OCH_INVALID, "A has %u columns and Bt %u: expected as many", a->depth, bt->depth);
-    if (och_kl_tile_by_fours(c, pos, t, a, bt)) {
-        och_kl_tile_group_mma(c, to, pos, t, a, bt);
-        return och_kl_tile_done(c, err);
+/* A's fragment out of two of C side by side (mma.m16n8k16: they are one, a lane), of the accumulators of `a`, as elements of `in`. */
+static och_kl_ir *of_tile(och_kl_code *c, och_kl_pos pos, const och_kl_tile *a, uint32_t fr, uint32_t k, och_kl_base in) {
+    och_kl_ir *parts[2];
+    for (uint32_t i = 0; i < 2; i++) {
+        och_kl_ir *x = och_kl_tile_use(c, pos, a->acc, fr * a->frag_cols + k / a->matrix->n + i);
+        parts[i] = x ? och_kl_convert(c, pos, och_kl_type_of(in, x->type.lanes), x) : NULL;
+        if (!parts[i]) return NULL;
     }
+    return och_kl_concat(c, pos, parts, 2);
+}
+
+/* Of the product's two operands the first is `from`, or `a` in LDS. */
+static och_status product(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t, const och_kl_tile *from,
+                          const och_kl_tile_lds *a, const och_kl_tile_lds *b_of, bool turned, och_err *err) {
+    och_kl_base in = a ? a->lds->type.base : b_of->lds->type.base;
+    uint32_t depth = turned ? b_of->rows : b_of->depth;
     och_kl_tile_touch(c, to, pos, t);
-    const och_kl_matrix *m = och_kl_matrix_find(&c->profile, in, t->matrix->m, t->matrix->n, a->depth);
-    operand oa = {.o = a}, ob = {.o = bt};
+    const och_kl_matrix *m = och_kl_matrix_find(&c->profile, in, t->matrix->m, t->matrix->n, depth);
+    operand oa = {.o = a}, ob = {.o = b_of, .turned = turned};
     if (!m || !och_kl_fragment_parse(m->a, &oa.f) || !och_kl_fragment_parse(m->b, &ob.f) ||
         (!by_matrix(m) && !och_kl_fragment_pack_k(&oa.f, &ob.f)))
         return och_err_set(err, OCH_INTERNAL, "no row of matrix.def is for %s with %u x %u fragments",
                            och_kl_base_names[in], t->matrix->m, t->matrix->n);
-    operand_at(c, to, pos, "a_at", &oa, m, true, t->wave_row0, t->lane);
-    operand_at(c, to, pos, "b_at", &ob, m, false, t->wave_col0, t->lane);
+    if (a) operand_at(c, to, pos, "a_at", &oa, m, true, t->wave_row0, t->lane);
+    operand_at(c, to, pos, "b_at", &ob, m, false, turned ? NULL : t->wave_col0, t->lane);
     och_kl_var **b = och_arena_alloc(&c->arena, t->frag_cols + 1, sizeof *b);
     if (!b) c->failed = true;
     const och_kl_type type = och_kl_type_of(t->base, och_kl_matrix_c_lanes(m));
-    for (uint32_t k = 0; k < a->depth && !c->failed; k += m->k) {
+    for (uint32_t k = 0; k < depth && !c->failed; k += m->k) {
         load_b(c, to, pos, &ob, m, t->frag_cols, k, b);
         for (uint32_t fr = 0; fr < t->frag_rows && !c->failed; fr++) {
-            och_kl_ir *x = oa.by_matrix ? load_matrix(c, to, pos, &oa, fr * t->row_step, k) : load_fragment(c, pos, &oa, fr * t->row_step, k);
-            och_kl_var *av = och_kl_tile_let(c, to, pos, "a", as_elements(c, pos, &oa, x, in));
+            och_kl_ir *x;
+            if (from) x = of_tile(c, pos, from, fr, k, in);
+            else {
+                x = oa.by_matrix ? load_matrix(c, to, pos, &oa, fr * t->row_step, k) : load_fragment(c, pos, &oa, fr * t->row_step, k);
+                x = as_elements(c, pos, &oa, x, in);
+            }
+            och_kl_var *av = och_kl_tile_let(c, to, pos, "a", x);
             for (uint32_t fc = 0; fc < t->frag_cols && !c->failed; fc++) {
                 uint32_t at = fr * t->frag_cols + fc;
                 och_kl_ir *args[3] = {och_kl_use(c, pos, av), och_kl_use(c, pos, b[fc]), och_kl_tile_use(c, pos, t->acc, at)};
@@ -213,6 +229,83 @@ och_status och_kl_tile_mma(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_
         }
     }
     return och_kl_tile_done(c, err);
+}
+
+static och_status check_types(const och_kl_tile *t, och_kl_base in, och_kl_base in_b, och_err *err) {
+    bool converts = in == OCH_KL_F16 && in_b == OCH_KL_BF16;
+    if (in_b != in && !converts)
+        return och_err_set(err, OCH_INVALID, "mma of %s and %s: expected one type, or f16 and bf16", och_kl_base_names[in],
+                           och_kl_base_names[in_b]);
+    bool fits = t->base == OCH_KL_F32 ? in == OCH_KL_F16 || in == OCH_KL_BF16 : in == OCH_KL_I8;
+    if (!fits)
+        return och_err_set(err, OCH_INVALID, "mma of %s into a tile of %s: expected %s", och_kl_base_names[in],
+                           och_kl_base_names[t->base], t->base == OCH_KL_F32 ? "f16 or bf16" : "i8");
+    return OCH_OK;
+}
+
+och_status och_kl_tile_mma(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t, const och_kl_tile_lds *a,
+                           const och_kl_tile_lds *bt, och_err *err) {
+    och_kl_base in = a->lds->type.base;
+    OCH_TRY(check_types(t, in, bt->lds->type.base, err));
+    OCH_TRY(check_operand(a, "A", t->rows, in, err));
+    OCH_TRY(check_operand(bt, "Bt", t->cols, in, err));
+    if (a->depth != bt->depth)
+        return och_err_set(err, OCH_INVALID, "A has %u columns and Bt %u: expected as many", a->depth, bt->depth);
+    if (och_kl_tile_by_fours(c, pos, t, a, bt)) {
+        och_kl_tile_group_mma(c, to, pos, t, a, bt);
+        return och_kl_tile_done(c, err);
+    }
+    return product(c, to, pos, t, NULL, a, bt, false, err);
+}
+
+/* B as it lies: its rows are k. */
+static och_status check_turned(const och_kl_tile *t, const och_kl_tile_lds *b, uint32_t depth, och_err *err) {
+    if (b->lds->type.base != OCH_KL_F16 && b->lds->type.base != OCH_KL_BF16)
+        return och_err_set(err, OCH_INVALID, "mma_t of %s: expected f16 or bf16", och_kl_base_names[b->lds->type.base]);
+    if (t->wave_cols != 1)
+        return och_err_set(err, OCH_INVALID, "mma_t of a tile whose columns lie over %u waves: expected one", t->wave_cols);
+    if (b->depth != t->cols) return och_err_set(err, OCH_INVALID, "B has %u columns, expected the tile's %u", b->depth, t->cols);
+    if (b->rows != depth) return och_err_set(err, OCH_INVALID, "A has %u columns and B %u rows: expected as many", depth, b->rows);
+    if (!b->rows || b->rows % 16) return och_err_set(err, OCH_INVALID, "B has %u rows, expected a multiple of 16", b->rows);
+    if (b->stride < b->depth || b->stride % 8)
+        return och_err_set(err, OCH_INVALID, "the rows of B are %u elements apart, expected a multiple of 8 of at least %u", b->stride,
+                           b->depth);
+    return OCH_OK;
+}
+
+och_status och_kl_tile_mma_turned(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t, const och_kl_tile_lds *a,
+                                  const och_kl_tile_lds *b, och_err *err) {
+    och_kl_base in = a->lds->type.base;
+    OCH_TRY(check_types(t, in, b->lds->type.base, err));
+    OCH_TRY(check_operand(a, "A", t->rows, in, err));
+    OCH_TRY(check_turned(t, b, a->depth, err));
+    return product(c, to, pos, t, NULL, a, b, true, err);
+}
+
+och_status och_kl_tile_mma_tile(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t, och_kl_tile *a,
+                                const och_kl_tile_lds *b, och_err *err) {
+    och_kl_base in = b->lds->type.base;
+    OCH_TRY(check_types(t, in, in, err));
+    OCH_TRY(check_turned(t, b, a->cols, err));
+    if (a == t || a->base != OCH_KL_F32)
+        return och_err_set(err, OCH_INVALID, "A is %s: expected another tile of f32", a == t ? "the sum itself" : "a tile of i32");
+    if (a->rows != t->rows || a->wave_rows != t->wave_rows || a->wave_cols != 1)
+        return och_err_set(err, OCH_INVALID, "A is %u x %u over %u x %u waves: expected %u rows over %u x 1", a->rows, a->cols,
+                           a->wave_rows, a->wave_cols, t->rows, t->wave_rows);
+    const och_kl_matrix *m = och_kl_matrix_find(&c->profile, in, t->matrix->m, t->matrix->n, a->cols);
+    och_kl_tile_touch(c, to, pos, a);
+    if (m && by_matrix(m) && a->matrix->m == m->m && a->matrix->n == m->n && a->row_step == t->row_step)
+        return product(c, to, pos, t, a, NULL, b, true, err);
+    /* By way of LDS. */
+    uint32_t pad = 8;
+    if (!a->as_operand || a->as_operand->type.base != in)
+        a->as_operand = och_kl_new_var(c, "operand", och_kl_type_of(in, 1), OCH_KL_LDS, (uint32_t[]){a->rows, a->cols + pad}, 2);
+    if (!a->as_operand) return och_kl_tile_done(c, err);
+    const och_kl_tile_lds in_lds = {.lds = a->as_operand, .rows = a->rows, .depth = a->cols, .stride = a->cols + pad};
+    och_kl_ins_new(c, to, OCH_KL_I_BARRIER, pos); /* what was in it before has been read */
+    OCH_TRY(och_kl_tile_to_lds(c, to, pos, a, &in_lds, err));
+    och_kl_ins_new(c, to, OCH_KL_I_BARRIER, pos);
+    return product(c, to, pos, t, NULL, &in_lds, b, true, err);
 }
 
 och_status och_kl_tile_to_lds(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t, const och_kl_tile_lds *p,

@@ -119,6 +119,44 @@ och_status och_kl_tile_row_sum(och_kl_code *c, och_kl_list *to, och_kl_pos pos, 
     return reduce(c, to, pos, t, name, true, out_v, err);
 }
 
+och_status och_kl_tile_rows(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t, const char *name, och_kl_ir *initial,
+                            och_kl_rowvec **out_v, och_err *err) {
+    *out_v = NULL;
+    och_kl_tile_touch(c, to, pos, t);
+    och_kl_rowvec *r = och_arena_alloc(&c->arena, 1, sizeof *r);
+    och_kl_var *v = och_kl_new_var(c, name, initial->type, OCH_KL_REG, &t->n_row_slots, 1);
+    och_kl_ins *declare = r && v ? och_kl_ins_new(c, to, OCH_KL_I_DECLARE, pos) : NULL;
+    if (!declare) {
+        c->failed = true;
+        return och_kl_tile_done(c, err);
+    }
+    v->uniformity = OCH_KL_U_LANE;
+    declare->var = v;
+    declare->value = initial;
+    r->tile = t;
+    r->var = v;
+    *out_v = r;
+    return och_kl_tile_done(c, err);
+}
+
+och_status och_kl_rowvec_map(och_kl_code *c, och_kl_list *to, och_kl_pos pos, const och_kl_rowvec *v, och_kl_tile_map_fn value,
+                             void *self, och_err *err) {
+    och_kl_tile_layout l;
+    och_kl_tile_layout_of(v->tile->matrix, &l);
+    for (uint32_t s = 0; s < v->tile->n_row_slots && !c->failed; s++) {
+        och_kl_tile_at at = {.row_slot = s, .value = och_kl_tile_use(c, pos, v->var, s)};
+        at.row = och_kl_binary(c, pos, '+', och_kl_use(c, pos, v->tile->row0),
+                               och_kl_tile_i32(c, pos, s / l.n_slots * v->tile->row_step + l.slot_row[s % l.n_slots]));
+        if (c->failed) break;
+        och_kl_ir *x = value(self, to, &at);
+        if (!x)
+            return c->failed ? och_kl_tile_done(c, err)
+                             : och_err_set(err, OCH_COMPILE, "the function of a row vector's elements does not compile");
+        och_kl_tile_assign(c, to, pos, v->var, s, x);
+    }
+    return och_kl_tile_done(c, err);
+}
+
 bool och_kl_rowvec_fits(const och_kl_rowvec *v, const och_kl_tile *t) {
     const och_kl_tile *u = v->tile;
     return u->rows == t->rows && u->wave_rows == t->wave_rows && u->by_fours == t->by_fours && u->matrix->m == t->matrix->m &&

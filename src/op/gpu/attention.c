@@ -95,6 +95,38 @@ static och_status tiles_kernel(const och_device *d, const och_op_call *c, const 
                               a->kv.block_tokens, a->kv.block_tokens % 32 ? 16 : 32, a->kv.head_dim > 128 ? 2 : 4);
 }
 
+/* How rows of attention_rows are cut: where copies go by themselves and halves in LDS are read turned. NULL: tiles are better. */
+static const char *rows_cut(const och_device *d) {
+    return !strncmp(d->info.arch, "sm_", 3) ? "BM=128,WAVES=8,STAGES=2" : NULL;
+}
+
+/* Heads of at most so many elements leave registers for a step's scores; of blocks of at most so many tokens LDS holds four. */
+#define ROWS_LARGEST_HEAD 128
+#define ROWS_LARGEST_BLOCK 32
+
+static uint64_t state_block_bytes(const och_attr_attention *a) {
+    return (uint64_t)a->kv.n_kv_heads * (uint64_t)a->kv.head_dim * (uint64_t)a->kv.block_tokens * 2;
+}
+
+/* Whether attention_rows takes it: halves, blocks one behind another, so that rows of all of them are one matrix. */
+static bool rows_fit(const och_device *d, const och_op_call *c) {
+    const och_attr_attention *a = &c->attr.attention;
+    const och_tensor *k = &c->in[OCH_ATTENTION_K], *v = &c->in[OCH_ATTENTION_V];
+    return rows_cut(d) && tiles_fit(c) && (k->dtype == OCH_DTYPE_F16 || k->dtype == OCH_DTYPE_BF16) &&
+           a->kv.head_dim <= ROWS_LARGEST_HEAD && a->kv.block_tokens <= ROWS_LARGEST_BLOCK &&
+           k->row_bytes == state_block_bytes(a) && v->row_bytes == state_block_bytes(a);
+}
+
+static och_status rows_kernel(const och_device *d, const och_op_call *c, const och_gpu_kernel **out_k, och_err *err) {
+    const och_attr_attention *a = &c->attr.attention;
+    char cache[OCH_GPU_CACHE_SPEC_BYTES];
+    och_gpu_cache_spec(d, c->in[OCH_ATTENTION_K].dtype, cache);
+    const char *type = strchr(cache, ','); /* of the cache's facts the first: its type */
+    return och_gpu_kernel_get(d, "attention_rows", out_k, err, "%.*s,%s,HD=%d,GG=%d,BT=%d",
+                              type ? (int)(type - cache) : (int)strlen(cache), cache, rows_cut(d), a->kv.head_dim, heads_together(a),
+                              a->kv.block_tokens);
+}
+
 och_status och_gpu_attention_supports(const och_device *d, const och_op_call *c, och_err *err) {
     const och_attr_attention *a = &c->attr.attention;
     /* A workgroup has at least 128 lanes; those with four elements each hold a head. */
@@ -105,7 +137,8 @@ och_status och_gpu_attention_supports(const och_device *d, const och_op_call *c,
         return och_err_set(err, OCH_UNSUPPORTED, "takes blocks of a number of tokens that divides %d, these have %d",
                            LARGEST_CHUNK,
                            a->kv.block_tokens);
-    if (tiles_fit(c)) OCH_TRY(tiles_kernel(d, c, NULL, err));
+    if (rows_fit(d, c)) OCH_TRY(rows_kernel(d, c, NULL, err));
+    else if (tiles_fit(c)) OCH_TRY(tiles_kernel(d, c, NULL, err));
     OCH_TRY(part_kernel(d, c, NULL, err));
     return merge_kernel(d, c, NULL, err);
 }
@@ -187,6 +220,15 @@ och_status och_gpu_attention_run(const och_op_ctx *ctx, const och_op_call *c, oc
     shared_args(c, args);
     args[SHARED] = och_gpu_int("kv_heads", a->kv.n_kv_heads);
     args[SHARED + 1] = och_gpu_tensor("y", &c->out[0]);
+    if (rows_fit(ctx->queue->device, c)) {
+        for (int i = 0; i < 2; i++) {
+            const och_tensor *t = &c->in[i ? OCH_ATTENTION_V : OCH_ATTENTION_K];
+            int64_t cols = i ? a->kv.head_dim : a->kv.block_tokens;
+            args[1 + i] = och_gpu_matrix(i ? "vcache" : "kcache", t->addr, t->rows * (t->cols / cols), cols, (uint64_t)cols * 2);
+        }
+        OCH_TRY(rows_kernel(ctx->queue->device, c, &k, err));
+        return och_gpu_launch(ctx, k, args, SHARED + 2, err);
+    }
     OCH_TRY(tiles_kernel(ctx->queue->device, c, &k, err));
     return och_gpu_launch(ctx, k, args, SHARED + 2, err);
 }
