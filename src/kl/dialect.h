@@ -95,6 +95,7 @@ typedef enum och_kl_piece {
     OCH_KL_P_COPY_ASYNC,
     OCH_KL_P_COPY_GROUPS,
     OCH_KL_P_LOAD_MATRIX,
+    OCH_KL_P_LOAD_TURNED,
     OCH_KL_P_HALVES,
     OCH_KL_P_GROUP_PLACE,
     OCH_KL_P_GROUP_STEPS,

@@ -328,7 +328,8 @@ static const och_kl_piece_row rows[] = {
        "                 : \"memory\");\n"                                                                                        \
        "    return r;\n"                                                                                                          \
        "}\n"
-    {OCH_KL_P_LOAD_MATRIX, 0, 0, {OCH_KL_P_SHARED}, LOAD_MATRIX("och_load_matrix", "") LOAD_MATRIX("och_load_turned", ".trans")},
+    {OCH_KL_P_LOAD_MATRIX, 0, 0, {OCH_KL_P_SHARED}, LOAD_MATRIX("och_load_matrix", "")},
+    {OCH_KL_P_LOAD_TURNED, 0, 0, {OCH_KL_P_SHARED}, LOAD_MATRIX("och_load_turned", ".trans")},
     {OCH_KL_P_HALVES, 0, 0, {OCH_KL_P_F16, OCH_KL_P_BITS, OCH_KL_P_WORDS},
      "template <class R, int N, class V> " FN "R och_halves(V v) {\n"
      "    auto w = och_bits<och_words<N / 2>>(v);\n"

@@ -19,7 +19,7 @@ void och_kl_need(och_kl_emitter *e, och_kl_piece piece) {
     if (piece == OCH_KL_P_PACK4_I8) och_kl_type_name(e, och_kl_type_of(OCH_KL_F32, 4), name);
     if (piece == OCH_KL_P_UNPACK4_I8) och_kl_type_name(e, och_kl_type_of(OCH_KL_I32, 4), name);
     if (piece == OCH_KL_P_GROUP_STEPS) och_kl_type_name(e, och_kl_type_of(OCH_KL_F32, 4), name);
-    if (piece == OCH_KL_P_LOAD_MATRIX) och_kl_type_name(e, och_kl_type_of(OCH_KL_U32, 4), name);
+    if (piece == OCH_KL_P_LOAD_MATRIX || piece == OCH_KL_P_LOAD_TURNED) och_kl_type_name(e, och_kl_type_of(OCH_KL_U32, 4), name);
     if (piece == OCH_KL_P_UNPACK4_U8) och_kl_type_name(e, och_kl_type_of(OCH_KL_U32, 4), name);
 }
 

@@ -223,7 +223,8 @@ static void emit_halves(och_kl_emitter *e, const och_kl_ir *x) {
 void och_kl_emit_call(och_kl_emitter *e, const och_kl_ir *x, int prec) {
     och_kl_intrinsic f = x->intrinsic;
     const char *name = calls[f].name;
-    if (f != OCH_KL_F_PRESENT && f != OCH_KL_F_MMA) och_kl_need(e, calls[f].piece);
+    if (f == OCH_KL_F_LOAD_MATRIX && x->extra) och_kl_need(e, OCH_KL_P_LOAD_TURNED);
+    else if (f != OCH_KL_F_PRESENT && f != OCH_KL_F_MMA) och_kl_need(e, calls[f].piece);
     switch (calls[f].form) {
     case F_PLAIN:
         och_strbuf_printf(e->out, "och_%s(", name);

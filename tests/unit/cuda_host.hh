@@ -1,4 +1,4 @@
-// A CUDA text's own words, on threads of the host, so that what it does to LDS is seen: tests/unit/test_kl_group.c puts this in front
+// A CUDA text's own words, on threads of the host, so that what it does to LDS is seen: tests/unit/kl_host.h puts this in front
 // of a text from which every function that holds PTX was taken out. What runs by itself on the device runs here either at once or as
 // late as the text's waits allow (`late`), and products read LDS as it was when a lane last fenced what it wrote (PTX ISA: "Async
 // proxy", "Asynchronous Warpgroup Level Matrix Instructions", "Data Movement": cp.async).
@@ -196,61 +196,133 @@ HOST_MMA(16) HOST_MMA(32) HOST_MMA(64) HOST_MMA(96) HOST_MMA(128) HOST_MMA(192) 
 
 static inline f32 och_min(f32 a, f32 b) { return fminf(a, b); }
 static inline f32 och_max(f32 a, f32 b) { return fmaxf(a, b); }
+static inline f32 och_abs(f32 x) { return fabsf(x); }
 static inline f32 och_fma(f32 a, f32 b, f32 c) { return fmaf(a, b, c); }
-
-// ---- a launch ----
-struct launch {
-    i64 n, m, k, a_row, w_row, threads, grid_x, grid_y;
-};
-static launch shape;
-static u8 *a_data, *w_data;
-static f32 *scale_data, *bias_data, *residual_data, *y_data;
-static void kernel();
-// The type of a kernel's third argument.
-template <class A, class S, class W, class... R> W weights_of(void (*)(A, S, W, R...));
-
-static void *one_thread(void *number) {
-    thread_number = (int)(i64)number;
-    for (group_number[1] = 0; group_number[1] < shape.grid_y; group_number[1]++)
-        for (group_number[0] = 0; group_number[0] < shape.grid_x; group_number[0]++) {
-            kernel();
-            if (products.n_items || products.n_groups) broken("a product is not waited for");
-            och_copy_wait<0>();
-            n_writes = 0;
-            meet_all();
-        }
-    return nullptr;
+static inline f32 och_exp2(f32 x) { return exp2f(x); }
+static inline f32 och_rcp(f32 x) { return 1.0f / x; }
+static inline f32 och_copysign(f32 x, f32 y) { return copysignf(x, y); }
+static inline u16 och_to_bf16(f32 x) {
+    u32 u;
+    memcpy(&u, &x, 4);
+    if (x != x) return 0x7fff;
+    return (u16)((u + 0x7fff + (u >> 16 & 1)) >> 16);
 }
 
+// ---- what the lanes of a wave do together ----
+enum { MOST_WAVES = 16, WORDS = 16 };
+static pthread_barrier_t wave_meet[MOST_WAVES];
+static u32 exchange[MOST_WAVES][32][WORDS]; // what each lane shows the others
+static void meet_wave() { pthread_barrier_wait(&wave_meet[thread_number / 32]); }
+template <class T> static void show(int at, const T &x) {
+    static_assert(sizeof x % 4 == 0 && sizeof x <= 4 * WORDS, "words");
+    memcpy(&exchange[thread_number / 32][thread_number % 32][at], &x, sizeof x);
+}
+static u32 shown(int lane, int at) { return exchange[thread_number / 32][lane][at]; }
+template <int M> static i32 och_lane_xor(i32 x) {
+    show(0, x);
+    meet_wave();
+    i32 r = (i32)shown(thread_number % 32 ^ M, 0);
+    meet_wave();
+    return r;
+}
+template <int SCOPE> static void och_fence() { meet_wave(); }
+// PTX ISA, "ldmatrix": lane 8 i + r names row r of matrix i; a lane gets of it the halves 2 (lane % 4) and the next of row lane / 4,
+// or, turned, those of this number of the rows so called.
+static void load_matrix(const void *p, bool turned, u32 out[4]) {
+    u32 at = och_shared(p) - WINDOW;
+    int lane = thread_number % 32;
+    if (at % 16) broken("rows of a matrix that are not aligned");
+    show(0, at);
+    meet_wave();
+    for (int i = 0; i < 4; i++) {
+        u16 h[2];
+        for (int j = 0; j < 2; j++) {
+            int row = turned ? 2 * (lane % 4) + j : lane / 4, col = turned ? lane / 4 : 2 * (lane % 4) + j;
+            memcpy(&h[j], och_lds + shown(8 * i + row, 0) + 2 * col, 2);
+        }
+        out[i] = h[0] | (u32)h[1] << 16;
+    }
+    meet_wave();
+}
+template <class V> static V och_load_any(const void *p, bool turned) {
+    u32 w[4];
+    load_matrix(p, turned, w);
+    V v;
+    memcpy(&v, w, sizeof v);
+    return v;
+}
+#define och_load_matrix(p) (och_load_any<u32x4>(p, false))
+#define och_load_turned(p) (och_load_any<u32x4>(p, true))
+static f32 value_of(u16 h, bool bf16) {
+    u32 u = (u32)h << 16;
+    f32 x;
+    if (bf16) memcpy(&x, &u, 4);
+    else {
+        f16 f;
+        f.h = h;
+        x = f;
+    }
+    return x;
+}
+// PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type": element i of A is row group or group + 8 and column
+// 2 (lane % 4) + i % 2, from the fifth on 8 more; B's is that row, of column group; C's rows are A's, its columns 2 (lane % 4) + i % 2.
+static f32 shown_half(int lane, int at, int i, bool bf16) { return value_of((u16)(shown(lane, at + i / 2) >> 16 * (i % 2)), bf16); }
+static f32 a_at(int row, int k, int at, bool bf16) {
+    for (int lane = 0; lane < 32; lane++)
+        for (int i = 0; i < 8; i++) {
+            int r = i < 2 || (i >= 4 && i < 6) ? lane / 4 : lane / 4 + 8, c = lane % 4 * 2 + (i & 1) + (i >= 4 ? 8 : 0);
+            if (r == row && c == k) return shown_half(lane, at, i, bf16);
+        }
+    abort();
+}
+static f32 b_at(int k, int col, int at, bool bf16) {
+    for (int lane = 0; lane < 32; lane++)
+        for (int i = 0; i < 4; i++) {
+            int r = lane % 4 * 2 + (i & 1) + (i >= 2 ? 8 : 0);
+            if (r == k && lane / 4 == col) return shown_half(lane, at, i, bf16);
+        }
+    abort();
+}
+template <class A, class B, class C> static C wave_mma(A a, B b, C c, bool bf16) {
+    int lane = thread_number % 32;
+    show(0, a);
+    show(4, b);
+    meet_wave();
+    for (int i = 0; i < 4; i++) {
+        int row = i < 2 ? lane / 4 : lane / 4 + 8, col = lane % 4 * 2 + (i & 1);
+        for (int k = 0; k < 16; k++) c[i] += a_at(row, k, 0, bf16) * b_at(k, col, 4, bf16);
+    }
+    meet_wave();
+    return c;
+}
+#define och_mma_mma_m16n8k16_f16(a, b, c) (wave_mma(a, b, c, false))
+#define och_mma_mma_m16n8k16_bf16(a, b, c) (wave_mma(a, b, c, true))
+
+// ---- threads ----
+static void on_threads(int n, void *(*one)(void *)) {
+    memset(och_lds, 0xff, sizeof och_lds); // NaN in both kinds of halves
+    memset(seen, 0xff, sizeof seen);
+    if (n > 32 * MOST_WAVES) exit(3);
+    pthread_barrier_init(&meet, nullptr, (unsigned)n);
+    for (int i = 0; i < n / 32; i++) pthread_barrier_init(&wave_meet[i], nullptr, 32);
+    pthread_attr_t small;
+    pthread_attr_init(&small);
+    pthread_attr_setstacksize(&small, 1 << 20);
+    pthread_t *t = (pthread_t *)calloc((size_t)n, sizeof *t);
+    for (i64 i = 0; i < n; i++)
+        if (pthread_create(&t[i], &small, one, (void *)i)) exit(3);
+    for (int i = 0; i < n; i++) pthread_join(t[i], nullptr);
+    free(t);
+}
+// Between two workgroups.
+static void end_of_group() {
+    if (products.n_items || products.n_groups) broken("a product is not waited for");
+    och_copy_wait<0>();
+    n_writes = 0;
+    meet_all();
+}
 static u8 *bytes(FILE *f, i64 n) {
     u8 *p = (u8 *)aligned_alloc(64, ((size_t)n + 63) / 64 * 64 + 64);
     if (!p || fread(p, 1, (size_t)n, f) != (size_t)n) exit(3);
     return p;
-}
-
-int main(int argc, char **argv) { // FILE of the shape and the operands, results' FILE, late copies, late products
-    FILE *f = argc == 5 ? fopen(argv[1], "rb") : nullptr;
-    if (!f || fread(&shape, sizeof shape, 1, f) != 1) return 3;
-    late_copies = argv[3][0] == '1';
-    late_products = argv[4][0] == '1';
-    a_data = bytes(f, shape.n * shape.a_row * 2);
-    w_data = bytes(f, shape.m * shape.w_row);
-    scale_data = (f32 *)bytes(f, shape.n * 4);
-    bias_data = (f32 *)bytes(f, shape.m * 4);
-    residual_data = (f32 *)bytes(f, shape.n * shape.m * 4);
-    fclose(f);
-    y_data = (f32 *)calloc((size_t)(shape.n * shape.m), 4);
-    memset(och_lds, 0xff, sizeof och_lds); // NaN in both kinds of halves
-    memset(seen, 0xff, sizeof seen);
-    pthread_barrier_init(&meet, nullptr, (unsigned)shape.threads);
-    pthread_attr_t small;
-    pthread_attr_init(&small);
-    pthread_attr_setstacksize(&small, 1 << 20);
-    pthread_t *t = (pthread_t *)calloc((size_t)shape.threads, sizeof *t);
-    for (i64 i = 0; i < shape.threads; i++)
-        if (pthread_create(&t[i], &small, one_thread, (void *)i)) return 3;
-    for (i64 i = 0; i < shape.threads; i++) pthread_join(t[i], nullptr);
-    f = fopen(argv[2], "wb");
-    if (!f || fwrite(y_data, 4, (size_t)(shape.n * shape.m), f) != (size_t)(shape.n * shape.m) || fclose(f)) return 3;
-    return failures ? 1 : 0;
 }

@@ -1,7 +1,7 @@
 /* Products by instructions of four waves (wgmma): the text of kernels/matmul.ok for sm_90 is run on threads of the host, with what PTX
  * does in it in the words of the ISA's manual (cuda_host.hh), against products in double precision. Copies and products run at once or
  * as late as they may; and texts with one wait, fence or piece out of its place are found out. */
-#include "unit/kl_support.h"
+#include "unit/kl_host.h"
 
 #include "kl/builtin.h"
 #include "kl/matrix.h"
@@ -9,23 +9,6 @@
 #include "quant/planes.h"
 
 #define TEXT_BYTES (1 << 19)
-
-static char folder[] = "/tmp/ochre-group-XXXXXX";
-
-static int make_folder(void **state) {
-    (void)state;
-    return mkdtemp(folder) ? 0 : -1;
-}
-static int remove_folder(void **state) {
-    (void)state;
-    static const char *const files[] = {"in", "out", "exe"};
-    char path[64];
-    for (int i = 0; i < 3; i++) {
-        snprintf(path, sizeof path, "%s/%s", folder, files[i]);
-        (void)unlink(path);
-    }
-    return rmdir(folder);
-}
 
 /* ---- the text ---- */
 
@@ -74,42 +57,9 @@ static void specialise(const one *o, made *out) {
     och_strbuf_deinit(&diag);
 }
 
-static bool begins(const char *text, const char *with) { return !strncmp(text, with, strlen(with)); }
-
-/* The declaration that begins at p ends here: behind the line that closes its braces, or its continued lines. */
-static const char *end_of(const char *p) {
-    int depth = 0;
-    bool seen_brace = false;
-    for (;;) {
-        const char *line = p;
-        while (*p && *p != '\n') {
-            depth += (*p == '{') - (*p == '}');
-            seen_brace |= *p == '{';
-            p++;
-        }
-        bool continued = p > line && p[-1] == '\\';
-        if (*p) p++;
-        if (!*p || (!continued && depth <= 0 && (seen_brace || (p - line >= 2 && (p[-2] == ';' || p[-2] == ')')) || *line == '#' || *line == '/' || p - line < 2))) return p;
-    }
-}
-
-/* The host's words and the text without what is said in PTX, and a call of the kernel. */
+/* The text for the host, and a call of the kernel. */
 static void for_host(const made *m, och_strbuf *out) {
-    och_strbuf_printf(out, "#include \"%s/unit/cuda_host.hh\"\n", OCHRE_TEST_DIR);
-    for (const char *p = m->text; *p;) {
-        const char *end = end_of(p);
-        char *part = strndup(p, (size_t)(end - p));
-        bool kernel = begins(part, "extern \"C\"");
-        bool drop = !kernel && (strstr(part, "asm") || strstr(part, "__cvta_") || strstr(part, "address_space") || begins(part, "OCH_F16(") ||
-                                strstr(part, "void och_put("));
-        if (kernel) { /* what it begins with is about its neighbours in time */
-            char *early = strstr(part, "    asm volatile(");
-            if (early) memset(early, ' ', strcspn(early, "\n"));
-        }
-        if (!drop) och_strbuf_puts(out, part);
-        free(part);
-        p = end;
-    }
+    text_for_host(m->text, "cuda_host_matmul.hh", out);
     const char *t = m->bf16 ? "u16" : "f16";
     och_strbuf_printf(out,
                       "static void kernel() {\n    const i64 m = shape.m;\n    typedef const %s *acts;\n"
@@ -177,28 +127,6 @@ static double *operands(const one *o, const made *mk, const char *path) {
     assert_int_equal(fclose(f), 0);
     free(a), free(av), free(wv), free(row), free(w), free(raw), free(rest);
     return want;
-}
-
-static void path_of(const char *name, char path[64]) { snprintf(path, 64, "%s/%s", folder, name); }
-
-/* The program of a text. False: there is no clang. */
-static bool compile_for_host(const och_strbuf *text) {
-    och_strbuf clang = {0};
-    if (!och_spawn_find("clang-22", &clang)) {
-        och_strbuf_deinit(&clang);
-        return false;
-    }
-    char exe[64];
-    path_of("exe", exe);
-    const char *argv[] = {och_strbuf_str(&clang), "-x", "c++", "-std=c++17", "-O1", "-ffp-contract=off", "-fno-strict-aliasing", "-w", "-o", exe, "-", "-lpthread", "-lm", NULL};
-    och_spawn s = {.argv = argv, .input = text->data, .input_bytes = text->size};
-    och_spawn_result r;
-    och_err err = {0};
-    assert_int_equal(och_spawn_run(&s, &r, &err), OCH_OK);
-    if (r.exit_status) fail_msg("%s", och_strbuf_str(&r.err));
-    och_spawn_result_deinit(&r);
-    och_strbuf_deinit(&clang);
-    return true;
 }
 
 /* Normalised mean square error; infinite where the run found the text out. */
