@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/size.h"
+#include "quant/planes.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -44,6 +45,28 @@ static och_status look(och_session *s, const och_tensor *t, int64_t *out_row, in
     return st;
 }
 
+/* The same of codes, of which the call wrote n_rows: as the numbers that they stand for. */
+static och_status look_at_codes(och_session *s, const och_tensor *codes, int64_t n_rows, int64_t cols, int64_t *out_row, int64_t *out_col,
+                                och_err *err) {
+    const och_device_vtable *v = s->model->device->vtable;
+    uint64_t bytes = (uint64_t)n_rows * codes->row_bytes;
+    char *copy = och_malloc(bytes);
+    float *row = och_malloc_array((size_t)cols, sizeof *row);
+    och_status st = copy && row ? v->copy_to_host(s->queue, copy, codes->addr, bytes, err) : och_err_nomem(err, bytes, "a look at a step's codes");
+    if (st == OCH_OK) st = v->synchronise(s->queue, err);
+    *out_row = -1;
+    for (int64_t r = 0; st == OCH_OK && r < n_rows && *out_row < 0; r++) {
+        och_planes_act_decode_row(copy + (uint64_t)r * codes->row_bytes, (uint64_t)cols, row);
+        int64_t i = first_bad(row, cols);
+        if (i == cols) continue;
+        *out_row = r;
+        *out_col = i;
+    }
+    och_free(row);
+    och_free(copy);
+    return st;
+}
+
 static och_status find_culprit(och_session *s, const och_op_ctx *ctx, const och_plan_layout *layout, const och_plan_extent *extent,
                                och_err *err) {
     for (int i = 0; i < s->plan.n_ops; i++) {
@@ -55,7 +78,11 @@ static och_status find_culprit(och_session *s, const och_op_ctx *ctx, const och_
             int64_t row, col;
             /* State is looked at through what attention makes of it: most of it belongs to other steps. */
             if (o->out[k] < 0 || s->plan.bufs[o->out[k]].kind == OCH_PLAN_STATE) continue;
-            OCH_TRY(look(s, &call.out[k], &row, &col, err));
+            const och_tensor *ycodes = och_op_ycodes(&call), *codes = ycodes ? och_op_codes(ycodes, call.out[0].rows) : NULL;
+            if (codes && k == 0) continue; /* y was not written */
+            if (codes && &call.out[k] == codes)
+                OCH_TRY(look_at_codes(s, codes, call.out[0].rows, call.out[0].cols, &row, &col, err));
+            else OCH_TRY(look(s, &call.out[k], &row, &col, err));
             if (row < 0) continue;
             char where[32] = "outside the layers";
             if (o->layer >= 0) snprintf(where, sizeof where, "layer %d", o->layer);

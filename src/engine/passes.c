@@ -1,8 +1,12 @@
 #include "engine/passes.h"
 
 #include "base/size.h"
+#include "quant/format.h"
+#include "quant/planes.h"
 
 #include <string.h>
+
+#define MAX_READERS 4 /* of a value that is handed on as codes */
 
 typedef struct pass_env {
     och_plan *p;
@@ -162,6 +166,60 @@ static int fuse_qkv_post(const pass_env *e) {
     return removed;
 }
 
+static bool all_codes(const och_plan *p, const och_plan_op *o) {
+    for (int i = 0; i < o->attr.attr.linear.n_weights; i++)
+        if (och_format_get(p->bufs[o->in[OCH_LINEAR_W0 + i]].tensor.dtype)->act != OCH_ACT_Q8_32S) return false;
+    return true;
+}
+
+/* Whether all that reads what record i leaves in `ref` are products that can read it as codes; them, into `readers`. */
+static bool read_as_codes(const och_plan *p, int i, och_plan_ref ref, int readers[MAX_READERS], int *out_n) {
+    *out_n = 0;
+    for (int k = i + 1; k < p->n_ops; k++) {
+        const och_plan_op *o = &p->ops[k];
+        int n = och_plan_count_reads(p, ref, k, k + 1);
+        for (int j = 0; j < OCH_OP_MAX_OUT; j++)
+            if (o->out[j] == ref) return false;
+        if (!n) continue;
+        if (n > 1 || *out_n == MAX_READERS || o->op != OCH_OP_LINEAR || o->in[OCH_LINEAR_X] != ref || o->in[OCH_LINEAR_NORM] >= 0 ||
+            o->in[OCH_LINEAR_XCODES] >= 0 || !all_codes(p, o))
+            return false;
+        readers[(*out_n)++] = k;
+    }
+    return *out_n > 0;
+}
+
+/* gate or attention, then products of its result alone -> the same by way of codes (op/op.h) */
+static void hand_on_codes(const pass_env *e) {
+    och_plan *p = e->p;
+    for (int i = 0; i < p->n_ops; i++) {
+        och_plan_op *o = &p->ops[i];
+        bool gate = o->op == OCH_OP_LINEAR && o->attr.attr.linear.glu != OCH_ACT_NONE;
+        och_plan_ref y = o->out[0];
+        int readers[MAX_READERS], n, worst[MAX_READERS + 1];
+        uint64_t row;
+        if ((!gate && o->op != OCH_OP_ATTENTION) || y < 0 || p->bufs[y].kind != OCH_PLAN_ARENA || p->bufs[y].tensor.cols % 32 ||
+            !read_as_codes(p, i, y, readers, &n) || !och_planes_act_row_bytes((uint64_t)p->bufs[y].tensor.cols, &row))
+            continue;
+        worst[n] = priority(e, i);
+        for (int k = 0; k < n; k++) worst[k] = priority(e, readers[k]);
+        och_tensor t = {.dtype = OCH_DTYPE_U8, .rows = OCH_OP_CODES_ROWS, .cols = (int64_t)row, .row_bytes = row};
+        och_plan_ref codes = och_plan_add_bound(p, OCH_PLAN_ARENA, OCH_ROWS_FIXED, &t, "%.*s.codes", OCH_PLAN_NAME_BYTES - 8, p->bufs[y].name);
+        if (codes < 0) return; /* the plan has failed, and says so */
+        int at = gate ? OCH_LINEAR_YCODES : OCH_ATTENTION_YCODES;
+        o->out[at] = codes;
+        bool taken = priority(e, i) >= worst[n] && worst[n] != INT32_MIN;
+        for (int k = 0; k < n; k++) {
+            p->ops[readers[k]].in[OCH_LINEAR_XCODES] = codes;
+            taken = taken && priority(e, readers[k]) >= worst[k];
+        }
+        if (taken) continue;
+        o->out[at] = OCH_PLAN_NONE;
+        for (int k = 0; k < n; k++) p->ops[readers[k]].in[OCH_LINEAR_XCODES] = OCH_PLAN_NONE;
+        p->n_bufs--; /* the last, of which nothing knows any more */
+    }
+}
+
 int och_passes_run(och_plan *p, const och_device *device, const char *only) {
     if (p->failed) return 0;
     pass_env e = {p, device, only};
@@ -170,5 +228,6 @@ int och_passes_run(och_plan *p, const och_device *device, const char *only) {
     removed += fuse_norm(&e);
     removed += fuse_residual(&e);
     removed += fuse_qkv_post(&e);
+    hand_on_codes(&e);
     return removed;
 }

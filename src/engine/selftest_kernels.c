@@ -7,6 +7,7 @@
 #include "base/size.h"
 #include "base/thread.h"
 #include "quant/format.h"
+#include "quant/planes.h"
 
 #include <string.h>
 
@@ -29,6 +30,11 @@ static void shrink_kv(och_attr_kv *kv, och_tensor *k, och_tensor *v, int64_t blo
     }
 }
 
+static void set_codes(och_tensor *t, int64_t k) {
+    if (!och_tensor_present(t) || !och_planes_act_row_bytes((uint64_t)k, &t->row_bytes)) return;
+    t->cols = (int64_t)t->row_bytes;
+}
+
 /* The record's call with as little of everything as leaves its kernels the same. */
 static void shrink(och_op_call *c) {
     switch (c->op) {
@@ -38,11 +44,12 @@ static void shrink(och_op_call *c) {
     case OCH_OP_LINEAR:
         for (int i = 0; i < c->attr.linear.n_weights; i++) {
             och_tensor *w = &c->in[OCH_LINEAR_W0 + i];
-            w->rows = few(w->rows, 16);
+            w->rows = och_tensor_present(&c->out[OCH_LINEAR_YCODES]) ? 32 : few(w->rows, 16);
             set_cols(&c->in[OCH_LINEAR_B0 + i], w->rows);
             set_cols(&c->out[i], w->rows);
             if (i == 0) set_cols(&c->in[OCH_LINEAR_RESIDUAL], w->rows);
         }
+        set_codes(&c->out[OCH_LINEAR_YCODES], c->in[OCH_LINEAR_W0].rows);
         break;
     case OCH_OP_RMS_NORM: {
         int64_t cols = OCH_MIN(c->in[OCH_RMS_NORM_X].cols, 2 * c->in[OCH_RMS_NORM_W].cols);
@@ -75,6 +82,7 @@ static void shrink(och_op_call *c) {
         shrink_kv(&a->kv, &c->in[OCH_ATTENTION_K], &c->in[OCH_ATTENTION_V], 2);
         set_cols(&c->in[OCH_ATTENTION_Q], (int64_t)a->n_heads * a->kv.head_dim);
         set_cols(&c->out[0], c->in[OCH_ATTENTION_Q].cols);
+        set_codes(&c->out[OCH_ATTENTION_YCODES], c->out[0].cols);
         set_cols(&c->in[OCH_ATTENTION_TABLES], 2);
         c->in[OCH_ATTENTION_TABLES].rows = 1;
         break;
@@ -109,11 +117,13 @@ static void shrink(och_op_call *c) {
 /* Numbers of rows for which a provider may launch other kernels. */
 static const int linear_rows[] = {1, 4, 8, 9}, other_rows[] = {2}, sample_rows[] = {6}; /* ways of sampling */
 
-static och_status check_record(const och_session *s, int record, int rows, och_op_call *seen, int *n_seen, och_err *err) {
+/* `plain`: without codes of y, as a call of more rows than those are for. */
+static och_status check_record(const och_session *s, int record, int rows, bool plain, och_op_call *seen, int *n_seen, och_err *err) {
     const och_op_provider *p = s->plan.ops[record].provider;
     och_op_call c;
     memset(&c, 0, sizeof c); /* calls are compared as bytes */
     och_plan_call(&s->plan, NULL, record, (och_plan_extent){rows, rows, 1}, (och_dev_addr){0}, NULL, &c);
+    if (plain) c.out[OCH_ATTENTION_YCODES].dtype = OCH_DTYPE_NONE;
     shrink(&c);
     for (int i = 0; i < *n_seen; i++)
         if (!memcmp(&seen[i], &c, sizeof c)) return OCH_OK;
@@ -151,7 +161,9 @@ och_status och_selftest_kernels(const och_session *s, och_err *err) {
         bool linear = o->op == OCH_OP_LINEAR;
         const int *rows = linear ? linear_rows : o->op == OCH_OP_SAMPLE ? sample_rows : other_rows;
         for (size_t k = 0; st == OCH_OK && k < (linear ? OCH_COUNT(linear_rows) : OCH_COUNT(other_rows)); k++)
-            if (k == 0 || rows[k] <= s->options.max_step_tokens) st = check_record(s, i, rows[k], seen, &n_seen, err);
+            if (k == 0 || rows[k] <= s->options.max_step_tokens) st = check_record(s, i, rows[k], false, seen, &n_seen, err);
+        if (st == OCH_OK && o->op == OCH_OP_ATTENTION && o->out[OCH_ATTENTION_YCODES] >= 0)
+            st = check_record(s, i, other_rows[0], true, seen, &n_seen, err);
     }
     och_free(seen);
     if (st == OCH_OK)

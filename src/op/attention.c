@@ -33,6 +33,9 @@ static och_status check(const och_op_call *c, och_err *err) {
     OCH_TRY(och_op_expect(c, och_in(OCH_ATTENTION_SEQS), OCH_DTYPE_I32, n, 1, err));
     OCH_TRY(och_op_expect(c, och_in(OCH_ATTENTION_POSITIONS), OCH_DTYPE_I32, n, 1, err));
     OCH_TRY(och_op_expect(c, och_out(0), OCH_DTYPE_F32, n, cols, err));
+    if (och_tensor_present(&c->out[OCH_ATTENTION_YCODES]))
+        OCH_TRY(och_op_expect_codes(c, och_out(OCH_ATTENTION_YCODES), cols, err));
+    OCH_TRY(och_op_expect_overlap(c, OCH_ATTENTION_YCODES, -1, -1, err));
     return och_op_expect_overlap(c, 0, OCH_ATTENTION_Q, -1, err);
 }
 

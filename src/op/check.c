@@ -4,6 +4,7 @@
 #include "base/size.h"
 #include "quant/capability.h"
 #include "quant/format.h"
+#include "quant/planes.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -129,6 +130,16 @@ och_status och_op_expect_cache(const och_op_call *call, och_operand o, const och
     if (t->dtype != OCH_DTYPE_F32 && t->dtype != OCH_DTYPE_F16 && t->dtype != OCH_DTYPE_BF16 && t->dtype != OCH_DTYPE_F8_E4M3)
         return och_op_fail(call, o, OCH_INVALID, err, "expected F32, F16, BF16 or F8_E4M3, found %s", och_dtype_name(t->dtype));
     return och_op_expect(call, o, t->dtype, -1, (int64_t)kv->n_kv_heads * kv->head_dim * kv->block_tokens, err);
+}
+
+och_status och_op_expect_codes(const och_op_call *call, och_operand o, int64_t k, och_err *err) {
+    uint64_t row;
+    if (k % 32 || !och_planes_act_row_bytes((uint64_t)k, &row) || row > MAX_EXTENT)
+        return och_op_fail(call, o, OCH_INVALID, err, "expected rows of whole blocks of 32 elements, found %lld elements", (long long)k);
+    OCH_TRY(och_op_expect(call, o, OCH_DTYPE_U8, OCH_OP_CODES_ROWS, (int64_t)row, err));
+    if (tensor_of(call, o)->row_bytes % OCH_PLANES_ALIGN == 0) return OCH_OK;
+    return och_op_fail(call, o, OCH_INVALID, err, "expected rows of a multiple of %d bytes, found %llu", OCH_PLANES_ALIGN,
+                       (unsigned long long)tensor_of(call, o)->row_bytes);
 }
 
 och_status och_op_expect_norm(const och_op_call *call, const och_attr_rms_norm *norm, och_err *err) {

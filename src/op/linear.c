@@ -53,7 +53,21 @@ static och_status check(const och_op_call *c, och_err *err) {
                                "expected one weight beside a residual, found %d", a->n_weights);
         OCH_TRY(och_op_expect(c, och_in(OCH_LINEAR_RESIDUAL), OCH_DTYPE_F32, x->rows, c->in[OCH_LINEAR_W0].rows, err));
     }
-    for (int i = 0; i < OCH_LINEAR_MAX_WEIGHTS; i++)
+    if (och_tensor_present(&c->in[OCH_LINEAR_XCODES])) {
+        OCH_TRY(och_op_expect_codes(c, och_in(OCH_LINEAR_XCODES), x->cols, err));
+        if (och_tensor_present(&c->in[OCH_LINEAR_NORM]))
+            return och_op_fail(c, och_in(OCH_LINEAR_XCODES), OCH_INVALID, err, "expected no codes beside a norm");
+        for (int i = 0; i < a->n_weights; i++)
+            if (och_format_get(c->in[OCH_LINEAR_W0 + i].dtype)->act != OCH_ACT_Q8_32S)
+                return och_op_fail(c, och_in(OCH_LINEAR_W0 + i), OCH_INVALID, err, "expected weights that pair with codes beside those, found %s",
+                                   och_dtype_name(c->in[OCH_LINEAR_W0 + i].dtype));
+    }
+    if (och_tensor_present(&c->out[OCH_LINEAR_YCODES])) {
+        if (a->glu == OCH_ACT_NONE)
+            return och_op_fail(c, och_out(OCH_LINEAR_YCODES), OCH_INVALID, err, "expected no codes of a product without a gate");
+        OCH_TRY(och_op_expect_codes(c, och_out(OCH_LINEAR_YCODES), c->in[OCH_LINEAR_W0].rows, err));
+    }
+    for (int i = 0; i < OCH_OP_MAX_OUT; i++)
         OCH_TRY(och_op_expect_overlap(c, i, i == 0 ? OCH_LINEAR_RESIDUAL : -1, -1, err));
     return OCH_OK;
 }
@@ -64,7 +78,8 @@ static void cost(const och_op_call *c, uint64_t *out_bytes, uint64_t *out_flops)
         const och_tensor *w = &c->in[OCH_LINEAR_W0 + i];
         flops += 2 * n * (uint64_t)w->rows * (uint64_t)w->cols;
     }
-    *out_bytes = och_op_call_bytes(c);
+    /* codes stand for numbers that are counted */
+    *out_bytes = och_op_call_bytes(c) - och_op_tensor_bytes(&c->in[OCH_LINEAR_XCODES]) - och_op_tensor_bytes(&c->out[OCH_LINEAR_YCODES]);
     *out_flops = flops;
 }
 

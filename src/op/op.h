@@ -49,7 +49,9 @@ static inline bool och_tensor_present(const och_tensor *t) { return t->dtype != 
 /* Operand numbers. */
 enum { OCH_EMBED_IDS, OCH_EMBED_TABLE };
 enum { OCH_RMS_NORM_X, OCH_RMS_NORM_W, OCH_RMS_NORM_RESIDUAL };
-enum { OCH_LINEAR_X, OCH_LINEAR_NORM, OCH_LINEAR_RESIDUAL, OCH_LINEAR_W0, OCH_LINEAR_B0 = OCH_LINEAR_W0 + 3 };
+enum { OCH_LINEAR_X, OCH_LINEAR_NORM, OCH_LINEAR_RESIDUAL, OCH_LINEAR_W0, OCH_LINEAR_B0 = OCH_LINEAR_W0 + 3,
+       OCH_LINEAR_XCODES = OCH_LINEAR_B0 + 3 };
+enum { OCH_LINEAR_YCODES = 3, OCH_ATTENTION_YCODES = 1 }; /* of outputs */
 enum { OCH_ROPE_X, OCH_ROPE_TABLE };
 enum { OCH_KV_WRITE_K, OCH_KV_WRITE_V, OCH_KV_WRITE_SLOTS };
 enum { OCH_QKV_POST_Q, OCH_QKV_POST_K, OCH_QKV_POST_V, OCH_QKV_POST_QNORM, OCH_QKV_POST_KNORM, OCH_QKV_POST_TABLE,
@@ -63,8 +65,8 @@ enum { OCH_SAMPLE_TEMPERATURE, OCH_SAMPLE_TOP_P, OCH_SAMPLE_MIN_P, OCH_SAMPLE_N_
 enum { OCH_SAMPLE_TOP_K, OCH_SAMPLE_SEED, OCH_SAMPLE_POSITION = OCH_SAMPLE_SEED + 2,
        OCH_SAMPLE_N_DRAWS = OCH_SAMPLE_POSITION + 2 }; /* columns of draws; 64 bits: the low word first */
 
-#define OCH_OP_MAX_IN 9
-#define OCH_OP_MAX_OUT 3
+#define OCH_OP_MAX_IN 10
+#define OCH_OP_MAX_OUT 4
 #define OCH_LINEAR_MAX_WEIGHTS 3
 
 typedef enum och_act { OCH_ACT_NONE, OCH_ACT_SILU, OCH_ACT_GELU_TANH, OCH_ACT_GELU_ERF } och_act;
@@ -149,6 +151,13 @@ typedef struct och_attr_glu {
  * temperature not below -FLT_MAX: a greater z first, then a lower id. Weights: base/weight.h. */
 #define OCH_SAMPLE_MAX_IDS (INT64_C(1) << 20)
 
+/* Codes: rows of activations as products with weights of codes read them, OCH_ACT_Q8_32S in planes (quant/planes.h). As a tensor U8
+ * [OCH_OP_CODES_ROWS, bytes of a row]. A call of at most so many rows hands them on instead of the rows themselves: what has ycodes
+ * writes those and not y, what has xcodes reads those and not x; a call of more rows is as if it had none. They are, to the bit,
+ * what the reader would have made of y. ycodes: of ATTENTION, and of a LINEAR with a gate; xcodes: of a LINEAR without a norm whose
+ * weights all pair with such activations. A pass adds them (engine/passes.h) where a provider's row says that it takes them. */
+#define OCH_OP_CODES_ROWS 8
+
 typedef struct och_op_call {
     och_op_id op;
     och_tensor in[OCH_OP_MAX_IN];
@@ -164,6 +173,18 @@ typedef struct och_op_call {
         och_attr_glu glu;
     } attr;
 } och_op_call;
+
+/* The codes that the call, of so many rows, reads or writes in place of x or y; NULL: it has none, or more rows. */
+static inline const och_tensor *och_op_codes(const och_tensor *codes, int64_t n_rows) {
+    return och_tensor_present(codes) && n_rows <= OCH_OP_CODES_ROWS ? codes : NULL;
+}
+/* The operands of a call that are codes, absent or not; NULL for ops that have none. */
+static inline const och_tensor *och_op_xcodes(const och_op_call *c) {
+    return c->op == OCH_OP_LINEAR ? &c->in[OCH_LINEAR_XCODES] : NULL;
+}
+static inline const och_tensor *och_op_ycodes(const och_op_call *c) {
+    return c->op == OCH_OP_LINEAR ? &c->out[OCH_LINEAR_YCODES] : c->op == OCH_OP_ATTENTION ? &c->out[OCH_ATTENTION_YCODES] : NULL;
+}
 
 /* What a provider may use while it runs. */
 typedef struct och_op_ctx {
@@ -195,6 +216,7 @@ typedef struct och_op_provider {
                                 uint64_t *out_bytes);
     void (*weight_pack)(och_dtype dtype, int64_t rows, int64_t cols, const void *src, void *dst, int64_t row_begin,
                         int64_t row_end);
+    bool takes_codes;    /* LINEAR and ATTENTION: it takes xcodes and ycodes, where supports() agrees */
     bool has_kernels;    /* it launches code that was compiled for the device, which a session tries before it uses it */
 } och_op_provider;
 

@@ -100,7 +100,7 @@ static bool same_bytes(och_session *a, och_session *b, int n_steps, char *out_wh
         const float *x, *y;
         size_t rows = step(a, which, i < 0 ? prompts : one, at_a, &x);
         assert_int_equal(rows, step(b, which, i < 0 ? prompts : one, at_b, &y));
-        same = !memcmp(x, y, rows * VOCAB * sizeof *x);
+        same = !memcmp(x, y, rows * (size_t)a->model->config.n_vocab * sizeof *x);
         if (!same) snprintf(out_where, n_bytes, "step %d, sequences 0x%x, positions %d %d %d", i, which, at_a[0], at_a[1], at_a[2]);
     }
     for (int k = 0; k < MAX_SEQUENCES; k++)
@@ -226,6 +226,7 @@ static void steps_begin_no_kernel(void **state) {
     for (size_t b = 0; b < n_boards; b++)
         for (size_t f = 0; f < OCH_COUNT(formats) * OCH_COUNT(own); f++) {
             assert_true(och_env_set("OCHRE_OWN_CODES", own[f % OCH_COUNT(own)]));
+            assert_true(och_env_set("OCHRE_NEXT_CODES", own[(f + b) % OCH_COUNT(own)]));
             och_device *device = open_board(boards[b]);
             och_model *model;
             och_model_options mo = {0};
@@ -248,7 +249,37 @@ static void steps_begin_no_kernel(void **state) {
             och_model_close(model);
             och_device_release(device);
         }
-    assert_true(och_env_set("OCHRE_OWN_CODES", asked));
+    assert_true(och_env_set("OCHRE_OWN_CODES", asked) && och_env_set("OCHRE_NEXT_CODES", NULL));
+}
+
+/* Rows that kernels hand on as codes are what the next kernel would have made of them: with fewer launches, the same bytes. */
+static void codes_give_the_same_bytes(void **state) {
+    (void)state;
+    static const och_dtype formats[] = {OCH_DTYPE_Q4_K, OCH_DTYPE_Q8_0, OCH_DTYPE_MXFP4};
+    for (size_t b = 0; b < n_boards; b++)
+        for (size_t f = 0; f < OCH_COUNT(formats); f++) {
+            och_device *device[2];
+            och_model *model[2];
+            och_session *s[2];
+            char where[80];
+            for (int k = 0; k < 2; k++) {
+                assert_true(och_env_set("OCHRE_NEXT_CODES", k ? "1" : "0"));
+                och_model_options mo = {0};
+                device[k] = open_board(boards[b]);
+                ok(och_model_open_synthetic("tiny", formats[f], device[k], &mo, &model[k], &err));
+                s[k] = open_session(model[k], OCH_GRAPHS_OFF, f == 1);
+            }
+            if (!same_bytes(s[0], s[1], 24, where, sizeof where))
+                fail_msg("%s, %s: with codes that are handed on other logits: %s", boards[b], och_dtype_name(formats[f]), where);
+            int layers = model[0]->config.n_layers;
+            assert_true(s[1]->stats.launches <= s[0]->stats.launches - (uint64_t)((2 * layers - 1) * 24)); /* attention and gate of each; the last attention is gathered first */
+            for (int k = 0; k < 2; k++) {
+                och_session_destroy(s[k]);
+                och_model_close(model[k]);
+                och_device_release(device[k]);
+            }
+        }
+    assert_true(och_env_set("OCHRE_NEXT_CODES", NULL));
 }
 
 /* ---- graphs that are none: the device's table, and one that does wrong around it ---- */
@@ -545,6 +576,7 @@ int main(void) {
         cmocka_unit_test(on_and_off_give_the_same_bytes),
         cmocka_unit_test(wide_steps_give_the_same_bytes),
         cmocka_unit_test(kernels_are_looked_up_once), cmocka_unit_test(steps_begin_no_kernel),
+        cmocka_unit_test(codes_give_the_same_bytes),
         cmocka_unit_test(a_graph_that_is_none_is_found),
         cmocka_unit_test(a_cold_capture_names_the_call),
         cmocka_unit_test(who_decides),

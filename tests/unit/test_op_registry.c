@@ -224,6 +224,59 @@ static och_op_call probe(och_op_id op) {
     return c;
 }
 
+/* Codes of rows: what they must look like, what they may not stand beside, and that only a provider whose row says so gets them. */
+static void codes_are_checked(void **s) {
+    (void)s;
+    static const och_op_provider plain = {"plain", "*", 50, OCH_OP_LINEAR, .supports = takes, .run = runs};
+    static const och_op_provider taking = {"taking", "*", 10, OCH_OP_LINEAR, .supports = takes, .run = runs, .takes_codes = true};
+    const och_op_provider *list[] = {&plain, &taking}, *p;
+    och_op_call c = probe(OCH_OP_LINEAR);
+    och_err err = {0};
+    int64_t k = c.in[OCH_LINEAR_X].cols, row = k + k / 32 * 8; /* codes; a scale and a sum a block */
+    assert_int_equal(k % 128, 0);
+    assert_int_equal(och_op_select_from(list, 2, cpu, &c, NULL, &p, NULL), OCH_OK);
+    assert_ptr_equal(p, &plain);
+    const och_tensor codes = {.dtype = OCH_DTYPE_U8, .rows = OCH_OP_CODES_ROWS, .cols = row, .row_bytes = (uint64_t)row};
+    och_op_call with = c;
+    with.in[OCH_LINEAR_XCODES] = codes;
+    assert_int_equal(och_op_check(&with, &err), OCH_OK);
+    assert_int_equal(och_op_select_from(list, 2, cpu, &with, NULL, &p, NULL), OCH_OK);
+    assert_ptr_equal(p, &taking);
+    assert_int_equal(och_op_select_from(list, 1, cpu, &with, NULL, &p, &err), OCH_UNSUPPORTED);
+    assert_says(&err, "takes no codes of activations");
+    assert_int_equal(och_op_select(cpu, &with, NULL, &p, NULL), OCH_UNSUPPORTED); /* the host's providers and the reference */
+    uint64_t bytes[2], flops;
+    och_op_cost(&c, &bytes[0], &flops);
+    och_op_cost(&with, &bytes[1], &flops);
+    assert_int_equal(bytes[0], bytes[1]); /* of x or of its codes */
+
+    och_op_call d = with;
+    d.in[OCH_LINEAR_XCODES].rows = 1;
+    assert_int_equal(och_op_check(&d, NULL), OCH_INVALID);
+    d = with;
+    d.in[OCH_LINEAR_XCODES].cols -= 4;
+    assert_int_equal(och_op_check(&d, NULL), OCH_INVALID);
+    d = with;
+    d.in[OCH_LINEAR_XCODES].row_bytes += 4;
+    assert_int_equal(och_op_check(&d, NULL), OCH_INVALID);
+    d = with;
+    d.in[OCH_LINEAR_NORM] = (och_tensor){.dtype = OCH_DTYPE_F32, .rows = 1, .cols = k, .row_bytes = (uint64_t)k * 4};
+    assert_int_equal(och_op_check(&d, &err), OCH_INVALID);
+    assert_says(&err, "beside a norm");
+    d = with;
+    d.in[OCH_LINEAR_W0].dtype = OCH_DTYPE_F32;
+    d.in[OCH_LINEAR_W0].row_bytes = (uint64_t)k * 4;
+    assert_int_equal(och_op_check(&d, &err), OCH_INVALID);
+    assert_says(&err, "pair with codes");
+    d = c;
+    d.out[OCH_LINEAR_YCODES] = codes;
+    assert_int_equal(och_op_check(&d, &err), OCH_INVALID);
+    assert_says(&err, "without a gate");
+    assert_null(och_op_codes(&codes, OCH_OP_CODES_ROWS + 1));
+    assert_ptr_equal(och_op_codes(&codes, OCH_OP_CODES_ROWS), &codes);
+    assert_null(och_op_codes(&c.in[OCH_LINEAR_XCODES], 1));
+}
+
 static void every_probe_is_sound_and_every_operand_is_asked_for(void **s) {
     (void)s;
     for (int op = 0; op < OCH_OP_COUNT_; op++) {
@@ -584,6 +637,7 @@ int main(void) {
         cmocka_unit_test(only_restricts_and_does_not_fall_back),
         cmocka_unit_test(a_device_without_unified_memory_refuses),
         cmocka_unit_test(every_probe_is_sound_and_every_operand_is_asked_for),
+        cmocka_unit_test(codes_are_checked),
         cmocka_unit_test(attributes_are_checked),
         cmocka_unit_test(overlaps_are_checked),
         cmocka_unit_test(the_cost_is_the_floor),

@@ -350,7 +350,7 @@ och_status och_blas_linear_run(const och_op_ctx *ctx, const och_op_call *c, och_
 /* ---- the table ---- */
 
 #define ROW(backend_name)                                                                                                      \
-    {.name = "blas", .backend = backend_name, .priority = 110, .has_kernels = true, .op = OCH_OP_LINEAR,                       \
+    {.name = "blas", .backend = backend_name, .priority = 110, .has_kernels = true, .takes_codes = true, .op = OCH_OP_LINEAR,  \
      .supports = och_blas_linear_supports, .run = och_blas_linear_run, .scratch_bytes = och_blas_linear_scratch,               \
      .weight_layout = och_gpu_weight_layout, .weight_pack = och_planes_pack}
 

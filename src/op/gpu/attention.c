@@ -72,8 +72,8 @@ static och_status part_kernel(const och_device *d, const och_op_call *c, const o
                               heads_together(a), a->kv.block_tokens, chunk_of(d, c), PART_WAVES);
 }
 
-static och_status merge_kernel(const och_device *d, const och_op_call *c, const och_gpu_kernel **out_k, och_err *err) {
-    return och_gpu_kernel_get(d, "attention_merge", out_k, err, "HD=%d", c->attr.attention.kv.head_dim);
+static och_status merge_kernel(const och_device *d, const och_op_call *c, bool codes, const och_gpu_kernel **out_k, och_err *err) {
+    return och_gpu_kernel_get(d, "attention_merge", out_k, err, codes ? "HD=%d,CODES=true" : "HD=%d", c->attr.attention.kv.head_dim);
 }
 
 /* Tokens of one sequence that fill enough of a tile's rows: a tile goes through one sequence after another. */
@@ -137,10 +137,16 @@ och_status och_gpu_attention_supports(const och_device *d, const och_op_call *c,
         return och_err_set(err, OCH_UNSUPPORTED, "takes blocks of a number of tokens that divides %d, these have %d",
                            LARGEST_CHUNK,
                            a->kv.block_tokens);
+    if (och_tensor_present(&c->out[OCH_ATTENTION_YCODES])) {
+        if (a->kv.head_dim % 32 || !och_gpu_wish_of(d).next_codes)
+            return och_err_set(err, OCH_UNSUPPORTED, "writes no codes of heads of %d elements, or of any", a->kv.head_dim);
+        OCH_TRY(och_gpu_codes_kernel(d, err));
+        OCH_TRY(merge_kernel(d, c, true, NULL, err));
+    }
     if (rows_fit(d, c)) OCH_TRY(rows_kernel(d, c, NULL, err));
     else if (tiles_fit(c)) OCH_TRY(tiles_kernel(d, c, NULL, err));
     OCH_TRY(part_kernel(d, c, NULL, err));
-    return merge_kernel(d, c, NULL, err);
+    return merge_kernel(d, c, false, NULL, err);
 }
 
 /* Rows of `part` that a token takes, and bytes of a row. Heads are at most 2^16 of at most 512 elements, positions 2^31. */
@@ -190,9 +196,17 @@ static och_status splits(const och_op_ctx *ctx, const och_op_call *c, och_err *e
     och_dev_addr part;
     const och_device *d = ctx->queue->device;
     int64_t n = c->in[OCH_ATTENTION_Q].rows, slice = slice_tokens(d, c);
+    const och_tensor *codes = och_op_codes(&c->out[OCH_ATTENTION_YCODES], n);
+    bool made = codes != NULL; /* by the merge: there may be a pack without that, and no compiler */
     if (!n) return OCH_OK;
     OCH_TRY(part_kernel(ctx->queue->device, c, &part_k, err));
-    OCH_TRY(merge_kernel(ctx->queue->device, c, &merge_k, err));
+    och_status st = merge_kernel(ctx->queue->device, c, made, &merge_k, err);
+    if (st == OCH_UNAVAILABLE && made) {
+        made = false;
+        och_err_clear(err);
+        st = merge_kernel(ctx->queue->device, c, made, &merge_k, err);
+    }
+    OCH_TRY(st);
     OCH_TRY(och_gpu_take(&scratch, (uint64_t)slice * token_rows(d, c) * part_row_bytes(c), &part, err));
     for (int64_t at = 0; at < n; at += slice) {
         och_op_call s = *c;
@@ -205,17 +219,21 @@ static och_status splits(const och_op_ctx *ctx, const och_op_call *c, och_err *e
         args[SHARED + 1] = och_gpu_matrix("part", part, rows * (int64_t)token_rows(d, c), a->kv.head_dim + 4, part_row_bytes(c));
         args[SHARED + 2] = och_gpu_int("splits", splits_of(d, c));
         OCH_TRY(och_gpu_launch(ctx, part_k, args, SHARED + 3, err));
-        och_kl_actual merge[] = {args[SHARED + 1], och_gpu_tensor("y", &s.out[0]), args[SHARED + 2]};
+        och_tensor none = {.dtype = OCH_DTYPE_NONE}, here = none;
+        if (made) here = rows_of(codes, at, rows);
+        och_kl_actual merge[] = {args[SHARED + 1], och_gpu_tensor("y", made ? &none : &s.out[0]),
+                                 och_gpu_codes_arg("codes", made ? &here : NULL, rows, s.out[0].cols), args[SHARED + 2]};
         OCH_TRY(och_gpu_launch(ctx, merge_k, merge, OCH_COUNT(merge), err));
     }
-    return OCH_OK;
+    return codes && !made ? och_gpu_codes_of(ctx, &c->out[0], codes, err) : OCH_OK;
 }
 
 och_status och_gpu_attention_run(const och_op_ctx *ctx, const och_op_call *c, och_err *err) {
     const och_attr_attention *a = &c->attr.attention;
     const och_gpu_kernel *k;
     och_kl_actual args[SHARED + 2];
-    if (c->in[OCH_ATTENTION_Q].rows < TILES_FROM * OCH_MAX(ctx->n_runs, 1) || ctx->batch_invariant || !tiles_fit(c))
+    if (c->in[OCH_ATTENTION_Q].rows < TILES_FROM * OCH_MAX(ctx->n_runs, 1) || ctx->batch_invariant || !tiles_fit(c) ||
+        och_op_codes(&c->out[OCH_ATTENTION_YCODES], c->in[OCH_ATTENTION_Q].rows))
         return splits(ctx, c, err);
     shared_args(c, args);
     args[SHARED] = och_gpu_int("kv_heads", a->kv.n_kv_heads);

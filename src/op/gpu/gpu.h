@@ -33,7 +33,8 @@ uint64_t och_gpu_kernels_begun(void);
 
 /* What the environment asks of a device's kernels, as it was when the first of them was asked for. */
 typedef struct och_gpu_wish {
-    int own_codes; /* OCHRE_OWN_CODES: 0, 1; -1: as measured */
+    int own_codes;  /* OCHRE_OWN_CODES: 0, 1; -1: as measured */
+    int next_codes; /* OCHRE_NEXT_CODES: the same */
 } och_gpu_wish;
 och_gpu_wish och_gpu_wish_of(const och_device *d);
 
@@ -68,6 +69,13 @@ OCH_WARN_UNUSED och_status och_gpu_read_rate(och_queue *q, uint64_t n_bytes, dou
  * depend on it. */
 OCH_WARN_UNUSED och_status och_gpu_norm_kernel(const och_device *d, int64_t group_cols, bool add_one, int width,
                                                const och_gpu_kernel **out_k, och_err *err);
+
+/* Rows of floats to codes by a launch of its own (kernels/linear.ok, act_q8), in a call that has them for its `codes` (op/op.h). */
+OCH_WARN_UNUSED och_status och_gpu_codes_of(const och_op_ctx *ctx, const och_tensor *x, const och_tensor *codes, och_err *err);
+/* Asks that its kernel be made. */
+OCH_WARN_UNUSED och_status och_gpu_codes_kernel(const och_device *d, och_err *err);
+/* An argument that is codes, of rows of k elements; absent: address 0. */
+och_kl_actual och_gpu_codes_arg(const char *name, const och_tensor *codes, int64_t n_rows, int64_t k);
 
 /* Scratch of a call, cut into pieces that start at multiples of 256 bytes. */
 typedef struct och_gpu_scratch {

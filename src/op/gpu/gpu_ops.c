@@ -11,12 +11,12 @@
 #define ROWS(backend)                                                                                                  \
     {ROW(backend, EMBED, embed), .weight_layout = och_gpu_weight_layout, .weight_pack = och_planes_pack},              \
     {ROW(backend, RMS_NORM, rms_norm)},                                                                                \
-    {ROW(backend, LINEAR, linear), .scratch_bytes = och_gpu_linear_scratch, .weight_layout = och_gpu_weight_layout,    \
-     .weight_pack = och_planes_pack},                                                                                  \
+    {ROW(backend, LINEAR, linear), .takes_codes = true, .scratch_bytes = och_gpu_linear_scratch,                       \
+     .weight_layout = och_gpu_weight_layout, .weight_pack = och_planes_pack},                                          \
     {ROW(backend, ROPE, rope)},                                                                                        \
     {ROW(backend, KV_WRITE, kv_write)},                                                                                \
     {ROW(backend, QKV_POST, qkv_post)},                                                                                \
-    {ROW(backend, ATTENTION, attention), .scratch_bytes = och_gpu_attention_scratch},                                  \
+    {ROW(backend, ATTENTION, attention), .takes_codes = true, .scratch_bytes = och_gpu_attention_scratch},                                  \
     {ROW(backend, GLU, glu)},                                                                                          \
     {ROW(backend, ADD, add)},                                                                                          \
     {ROW(backend, GATHER, gather)},                                                                                    \

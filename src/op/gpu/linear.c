@@ -16,6 +16,7 @@
 
 #define MAX_B 8
 #define OWN_COLS 16384 /* of x: more would take too much LDS and too many registers */
+#define CODES_UNITS 64 /* of a device whose products of eight rows make codes too */
 #define OWN_ROWS 4096  /* of weights: with more, or longer ones, a workgroup that makes its own codes takes more for its trouble */
 
 /* Tables of what was measured (*.def): rows begin with the first letters of an architecture. The first row of the device's from row
@@ -89,6 +90,41 @@ static const char *tuned(const och_device *d, const och_tensor *w, bool qkv) {
     return "";
 }
 
+/* How products with a gate that write y's codes, in workgroups of 32 rows, are cut; NULL: they would be slower than two launches. */
+static const char *coded(const och_device *d, const och_op_call *c, int b) {
+#define OCH_CODES(arch, format, one, more) {arch, format, {one, more}},
+    static const struct {
+        const char *arch;
+        och_dtype format;
+        const char *spec[2];
+    } rows[] = {
+#include "op/gpu/codes.def"
+    };
+#undef OCH_CODES
+    const och_tensor *w = &c->in[OCH_LINEAR_W0];
+    int wish = och_gpu_wish_of(d).next_codes;
+    size_t first = FIND_ROW(d, rows, 0), i = first;
+    while (i < OCH_COUNT(rows) && rows[i].format != w->dtype) i = FIND_ROW(d, rows, i + 1);
+    /* Of eight rows a workgroup may be all that a compute unit has registers for: with many of them the last round is a part of one. */
+    bool slow = (b == MAX_B && d->info.n_compute_units > CODES_UNITS) || (i == OCH_COUNT(rows) && first != i);
+    if (!wish || (wish < 0 && slow)) return NULL;
+    return i < OCH_COUNT(rows) ? rows[i].spec[b > 1] : "";
+}
+
+/* Where compute units have a workgroup each; asked of plans alone, since a record that is tried is made small. */
+static bool takes_ycodes(const och_device *d, const och_op_call *c) {
+    const och_tensor *w = &c->in[OCH_LINEAR_W0];
+    bool enough = w->rows / 32 >= (int64_t)d->info.n_compute_units || och_gpu_wish_of(d).next_codes > 0;
+    return enough && quantised(w) && w[0].dtype == w[1].dtype && coded(d, c, 1);
+}
+
+static och_status codes_kernel(const och_device *d, const och_op_call *c, int b, const och_gpu_kernel **out_k, och_err *err) {
+    const char *cut = coded(d, c, b);
+    if (!cut) return och_err_set(err, OCH_UNAVAILABLE, "codes of %d rows are made by a kernel of their own", b);
+    return och_gpu_kernel_get(d, "matvec_glu_codes", out_k, err, "%sF=%s,ACT=%d,B=%d", cut, och_format_get(c->in[OCH_LINEAR_W0].dtype)->name,
+                              (int)c->attr.linear.glu, b);
+}
+
 static och_status vec_kernel(const och_device *d, const och_tensor *w, int b, och_act glu, bool invariant,
                              const och_gpu_kernel **out_k, och_err *err) {
     const char *f = och_format_get(w->dtype)->name;
@@ -144,7 +180,7 @@ static bool may_own(const och_device *d, const och_op_call *c) {
 
 static bool owns(const och_device *d, const och_op_call *c, bool invariant) {
     const och_tensor *x = &c->in[OCH_LINEAR_X];
-    if (x->rows != 1 || invariant || !may_own(d, c)) return false;
+    if (x->rows != 1 || invariant || och_op_codes(&c->in[OCH_LINEAR_XCODES], 1) || !may_own(d, c)) return false;
     for (int i = 0; i < c->attr.linear.n_weights; i++) /* a workgroup would read what another has written */
         if (overlap(&c->out[i], x)) return false;
     return true;
@@ -156,13 +192,16 @@ static och_status own_kernel(const och_device *d, const och_op_call *c, int widt
     int64_t most = 32 * d->info.wave_size, rows = 0; /* whole rounds of quads of eight waves */
     while (most < w->cols) most *= 2;
     for (int i = 0; i < a->n_weights; i++) rows += w[i].rows;
-    int per = most <= 2048 && rows <= OWN_ROWS ? 8 : rows <= 4 * OWN_ROWS ? 16 : 32;
+    bool codes = och_tensor_present(&c->out[OCH_LINEAR_YCODES]); /* of whole blocks */
+    int per = codes ? 32 : most <= 2048 && rows <= OWN_ROWS ? 8 : rows <= 4 * OWN_ROWS ? 16 : 32;
     const own_row *row = own_of(d);
     int early = row ? (int)OCH_MIN(row->early, most / 1024) : 1;
     char what[112];
     snprintf(what, sizeof what, "F=%s,ADD1=%s,WIDE=%s,KMAX=%lld,PER=%d", och_format_get(w->dtype)->name, yes(a->norm.add_one),
              yes(width == 4), (long long)most, per);
-    if (a->glu != OCH_ACT_NONE) return och_gpu_kernel_get(d, "matvec_glu_own", out_k, err, "%s,ACT=%d,EARLY=%d", what, (int)a->glu, OCH_MIN(early, 2));
+    if (a->glu != OCH_ACT_NONE)
+        return och_gpu_kernel_get(d, "matvec_glu_own", out_k, err, "%s,ACT=%d,EARLY=%d%s", what, (int)a->glu, OCH_MIN(early, 2),
+                                  codes ? ",CODES=true" : "");
     if (a->n_weights == 1) return och_gpu_kernel_get(d, "matvec_own", out_k, err, "%s,EARLY=%d", what, early);
     return och_gpu_kernel_get(d, "matvec_qkv_own", out_k, err, "%s,G=%s", what, och_format_get(w[2].dtype)->name);
 }
@@ -219,6 +258,12 @@ static och_status glu_kernel(const och_device *d, const och_op_call *c, const oc
 
 och_status och_gpu_linear_supports(const och_device *d, const och_op_call *c, och_err *err) {
     const och_attr_linear *a = &c->attr.linear;
+    if (och_tensor_present(&c->out[OCH_LINEAR_YCODES])) {
+        if (!takes_ycodes(d, c)) return och_err_set(err, OCH_UNSUPPORTED, "is no faster where it makes codes of y");
+        for (size_t b = 0; b < OCH_COUNT(buckets); b++)
+            if (coded(d, c, buckets[b])) OCH_TRY(codes_kernel(d, c, buckets[b], NULL, err));
+        OCH_TRY(och_gpu_codes_kernel(d, err));
+    }
     if (together(c)) OCH_TRY(qkv_kernel(d, c, NULL, err));
     bool fused = a->glu != OCH_ACT_NONE && c->in[OCH_LINEAR_W0].dtype == c->in[OCH_LINEAR_W0 + 1].dtype, any[HALF_KINDS] = {false};
     for (int i = 0; i < a->n_weights; i++) {
@@ -288,7 +333,7 @@ uint64_t och_gpu_linear_scratch(const och_device *d, const och_op_call *c) {
 /* What a product reads as activations. */
 typedef struct acts {
     och_dev_addr q8, f32, f16[HALF_KINDS], scale[HALF_KINDS]; /* value 0: not made */
-    uint64_t f32_row_bytes;
+    uint64_t q8_row_bytes, f32_row_bytes;
 } acts;
 
 typedef struct job {
@@ -303,12 +348,29 @@ typedef struct job {
 static och_kl_actual norm_arg(const job *j) { return och_gpu_vector("norm", &j->c->in[OCH_LINEAR_NORM]); }
 static och_kl_actual eps_arg(const job *j) { return och_gpu_real("eps", (double)j->c->attr.linear.norm.eps); }
 
+och_status och_gpu_codes_kernel(const och_device *d, och_err *err) {
+    return och_gpu_kernel_get(d, "act_q8", NULL, err, "ADD1=false,WIDE=true");
+}
+
+och_kl_actual och_gpu_codes_arg(const char *name, const och_tensor *codes, int64_t n_rows, int64_t k) {
+    return codes ? och_gpu_matrix(name, codes->addr, n_rows, k, codes->row_bytes) : (och_kl_actual){.name = name};
+}
+
+och_status och_gpu_codes_of(const och_op_ctx *ctx, const och_tensor *x, const och_tensor *codes, och_err *err) {
+    const och_gpu_kernel *k;
+    OCH_TRY(och_gpu_kernel_get(ctx->queue->device, "act_q8", &k, err, "ADD1=false,WIDE=%s", yes(och_gpu_width(x->cols, &x, 1) == 4)));
+    och_kl_actual args[] = {och_gpu_tensor("x", x), {.name = "norm"}, och_gpu_codes_arg("y", codes, x->rows, x->cols),
+                            och_gpu_real("eps", 0.0)};
+    return och_gpu_launch(ctx, k, args, OCH_COUNT(args), err);
+}
+
 static och_status make_q8(job *j, och_err *err) {
     int64_t k = j->x.cols;
     const och_gpu_kernel *kernel;
     int width = och_gpu_width(k, (const och_tensor *[]){&j->x, &j->c->in[OCH_LINEAR_NORM]}, 2);
     OCH_TRY(q8_kernel(j->ctx->queue->device, j->c, width, &kernel, err));
     OCH_TRY(och_gpu_take(&j->scratch, (uint64_t)j->x.rows * q8_bytes(k), &j->acts.q8, err));
+    j->acts.q8_row_bytes = q8_bytes(k);
     och_kl_actual args[] = {och_gpu_tensor("x", &j->x), norm_arg(j), och_gpu_matrix("y", j->acts.q8, j->x.rows, k, q8_bytes(k)),
                             eps_arg(j)};
     return och_gpu_launch(j->ctx, kernel, args, OCH_COUNT(args), err);
@@ -370,7 +432,7 @@ static och_status acts_for(job *j, const och_tensor *w, och_tensor *out, och_err
                         .rows = j->x.rows,
                         .cols = och_gpu_unit_cols(w),
                         .addr = q ? j->acts.q8 : j->acts.f32,
-                        .row_bytes = q ? q8_bytes(j->x.cols) : j->acts.f32_row_bytes};
+                        .row_bytes = q ? j->acts.q8_row_bytes : j->acts.f32_row_bytes};
     return OCH_OK;
 }
 
@@ -412,6 +474,24 @@ static och_status product(job *j, int i, const och_tensor *residual, const och_t
         OCH_TRY(och_gpu_launch(j->ctx, kernel, args, OCH_COUNT(args), err));
     }
     return OCH_OK;
+}
+
+/* Both products, the gate and y's codes in one launch, of at most as many rows as those are for. UNAVAILABLE as for own(), and where
+ * two are faster. */
+static och_status coded_vec(job *j, const och_tensor *codes, och_err *err) {
+    const och_op_call *c = j->c;
+    const och_tensor *w = &c->in[OCH_LINEAR_W0];
+    const och_gpu_kernel *kernel;
+    och_tensor x;
+    OCH_TRY(codes_kernel(j->ctx->queue->device, c, bucket(j->x.rows), &kernel, err));
+    OCH_TRY(acts_for(j, w, &x, err));
+    och_kl_actual args[] = {och_gpu_weight("w0", &w[0]),
+                            och_gpu_weight("w1", &w[1]),
+                            och_gpu_tensor("x", &x),
+                            och_gpu_vector("bias0", &c->in[OCH_LINEAR_B0]),
+                            och_gpu_vector("bias1", &c->in[OCH_LINEAR_B0 + 1]),
+                            och_gpu_codes_arg("codes", codes, j->x.rows, w->rows)};
+    return och_gpu_launch(j->ctx, kernel, args, OCH_COUNT(args), err);
 }
 
 /* Both products and the gate in one launch. */
@@ -485,7 +565,9 @@ static och_status own(job *j, och_err *err) {
         args[n++] = och_gpu_weight("w1", &w[1]);
         args[n++] = och_gpu_vector("bias0", &c->in[OCH_LINEAR_B0]);
         args[n++] = och_gpu_vector("bias1", &c->in[OCH_LINEAR_B0 + 1]);
-        args[n++] = och_gpu_tensor("y", &c->out[0]);
+        const och_tensor *codes = och_op_codes(&c->out[OCH_LINEAR_YCODES], 1), none = {.dtype = OCH_DTYPE_NONE};
+        args[n++] = och_gpu_tensor("y", codes ? &none : &c->out[0]);
+        args[n++] = och_gpu_codes_arg("codes", codes, 1, w->rows);
     } else if (c->attr.linear.n_weights == 1) {
         args[n++] = och_gpu_weight("w", w);
         args[n++] = och_gpu_vector("bias", &c->in[OCH_LINEAR_B0]);
@@ -510,12 +592,26 @@ och_status och_gpu_linear_run(const och_op_ctx *ctx, const och_op_call *c, och_e
              .x = *x,
              .many = x->rows > few(ctx->queue->device, c) && !ctx->batch_invariant};
     if (!x->rows) return OCH_OK;
+    const och_tensor *xcodes = och_op_codes(&c->in[OCH_LINEAR_XCODES], x->rows),
+                     *ycodes = och_op_codes(&c->out[OCH_LINEAR_YCODES], x->rows);
+    if (xcodes) { /* whose reader has weights of codes alone, and so no tiles of so few rows */
+        j.acts.q8 = xcodes->addr;
+        j.acts.q8_row_bytes = xcodes->row_bytes;
+    }
     if (owns(ctx->queue->device, c, ctx->batch_invariant)) {
         och_status st = own(&j, err);
         if (st != OCH_UNAVAILABLE) return st;
         och_err_clear(err);
     }
-    if (c->attr.linear.glu != OCH_ACT_NONE) return gated(&j, &c->out[0], err);
+    if (ycodes) {
+        och_status st = coded_vec(&j, ycodes, err);
+        if (st != OCH_UNAVAILABLE) return st;
+        och_err_clear(err);
+    }
+    if (c->attr.linear.glu != OCH_ACT_NONE) {
+        OCH_TRY(gated(&j, &c->out[0], err));
+        return ycodes ? och_gpu_codes_of(ctx, &c->out[0], ycodes, err) : OCH_OK;
+    }
     if (x->rows == 1 && !ctx->batch_invariant && !och_tensor_present(&c->in[OCH_LINEAR_RESIDUAL]) && together(c))
         return qkv(&j, err);
     for (int i = 0; i < c->attr.linear.n_weights; i++)

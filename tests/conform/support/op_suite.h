@@ -5,6 +5,7 @@
 #include "conform/support/op_emulated.h"
 #include "conform/support/ops_attention.h"
 #include "conform/support/ops_basic.h"
+#include "conform/support/ops_codes.h"
 #include "conform/support/ops_device.h"
 #include "conform/support/ops_fused.h"
 #include "conform/support/ops_linear.h"
@@ -55,6 +56,8 @@ static const group groups[] = {
     {"odd attention", odd_attention, NULL, FOR_ALL},
     {"attention ends", attention_ends, NULL, FOR_ALL},
     {"attention scratch", attention_scratch, NULL, FOR_BOARDS},
+    {"linear codes", codes_linear, NULL, FOR_BOARDS},
+    {"attention codes", codes_attention, NULL, FOR_BOARDS},
     {"device far", device_far, NULL, FOR_BOARDS},
 };
 enum { N_GROUPS = sizeof groups / sizeof groups[0] };

@@ -1,0 +1,164 @@
+/* Rows that are handed on as codes (op/op.h): to the bit what act_q8 makes of the rows, which are then neither written nor read;
+ * with more rows than those are for, as if there were none. */
+#ifndef OCH_TESTS_OPS_CODES_H
+#define OCH_TESTS_OPS_CODES_H
+
+#include "conform/support/ops_attention.h"
+#include "conform/support/ops_fused.h"
+
+#include "base/env.h"
+#include "base/size.h"
+#include "op/gpu/gpu.h"
+#include "quant/planes.h"
+
+static och_tensor codes_tensor(rig *r, int64_t k) {
+    uint64_t row;
+    assert_true(och_planes_act_row_bytes((uint64_t)k, &row));
+    return rig_tensor(r, OCH_DTYPE_U8, OCH_OP_CODES_ROWS, (int64_t)row, 0);
+}
+
+static void codes_ran(rig *r, och_op_call *c, bool invariant, const char *what) {
+    r->no_twin = true;
+    assert_true(rig_ran(r, c, invariant, what));
+    r->no_twin = false;
+}
+
+static bool codes_untouched(const och_tensor *t, int64_t from_row) {
+    const uint8_t *at = t->host;
+    for (uint64_t i = (uint64_t)from_row * t->row_bytes; i < (uint64_t)t->rows * t->row_bytes; i++)
+        if (at[i] != RIG_FILL) return false;
+    return true;
+}
+
+/* `found` holds the codes of the first rows of y. */
+static void codes_match(rig *r, const och_tensor *y, const och_tensor *found, const char *what) {
+    och_err err;
+    och_err_clear(&err);
+    och_tensor codes = codes_tensor(r, y->cols);
+    rig_mem *from = rig_find(r, y->host), *to = rig_find(r, codes.host);
+    const och_device_vtable *v = r->dev->vtable;
+    const och_op_ctx ctx = {.queue = r->queue};
+    rig_mem *both[] = {from, to}; /* between planes there is what was there before */
+    for (int i = 0; i < 2; i++)
+        if (both[i]->mirror)
+            rig_ok(v->copy_to_device(r->queue, both[i]->buf.addr, both[i]->mirror, both[i]->buf.size_bytes, &err), &err, what);
+    rig_ok(och_gpu_codes_of(&ctx, y, &codes, &err), &err, what);
+    rig_ok(v->synchronise(r->queue, &err), &err, what);
+    if (to->mirror) {
+        rig_ok(v->copy_to_host(r->queue, to->mirror, to->buf.addr, (uint64_t)y->rows * codes.row_bytes, &err), &err, what);
+        rig_ok(v->synchronise(r->queue, &err), &err, what);
+    }
+    if (memcmp(codes.host, found->host, (size_t)((uint64_t)y->rows * codes.row_bytes)) != 0) fail_msg("%s: codes that are not act_q8's", what);
+    if (!codes_untouched(found, y->rows)) fail_msg("%s: codes of rows that are none", what);
+}
+
+/* Before the device's first kernel is asked for. */
+static bool codes_begin(rig *r, och_op_id op) {
+    const och_op_provider *p = rig_provider(r, op);
+    if (!p || !p->takes_codes) {
+        rig_skips("provider %s takes no codes", r->who->provider);
+        skip();
+    }
+    return och_env_set("OCHRE_NEXT_CODES", "1");
+}
+
+typedef struct codes_case {
+    och_dtype up, down;
+    och_act act;
+    int64_t k, m;
+    bool norm, bias, odd, invariant;
+} codes_case;
+
+static void codes_linear(rig *r) {
+    static const codes_case cases[] = {
+        {OCH_DTYPE_Q4_K, OCH_DTYPE_Q6_K, OCH_ACT_SILU, 512, 256, true, false, false, false},
+        {OCH_DTYPE_Q8_0, OCH_DTYPE_Q8_0, OCH_ACT_GELU_TANH, 96, 96, false, true, false, false},
+        {OCH_DTYPE_Q4_0, OCH_DTYPE_Q4_1, OCH_ACT_SILU, 1088, 32, true, true, false, true},
+        {OCH_DTYPE_Q8_0, OCH_DTYPE_Q4_0, OCH_ACT_SILU, 160, 64, false, false, true, false},
+    };
+    static const int64_t rows[] = {1, 2, 4, 5, 8, 9};
+    assert_true(codes_begin(r, OCH_OP_LINEAR));
+    for (size_t i = 0; i < OCH_COUNT(cases) * OCH_COUNT(rows); i++) {
+        const codes_case *s = &cases[i / OCH_COUNT(rows)];
+        int64_t n = rows[i % OCH_COUNT(rows)];
+        rng g = {60000 + i};
+        char name[96];
+        snprintf(name, sizeof name, "%s then %s, k %lld, m %lld, %lld rows", och_dtype_name(s->up), och_dtype_name(s->down),
+                 (long long)s->k, (long long)s->m, (long long)n);
+        och_op_call up = linear_call(rig_random(r, &g, n, s->k, 1.0, 0), rig_weight(r, &g, s->up, s->m, s->k, 0.2));
+        up.in[OCH_LINEAR_W0 + 1] = rig_weight(r, &g, s->up, s->m, s->k, 0.2);
+        up.attr.linear.n_weights = 2;
+        up.attr.linear.glu = s->act;
+        if (s->norm) up.in[OCH_LINEAR_NORM] = rig_random(r, &g, 1, s->k, 1.0, 0), up.attr.linear.norm.eps = 1e-5f;
+        for (int b = 0; s->bias && b < 2; b++) up.in[OCH_LINEAR_B0 + b] = rig_random(r, &g, 1, s->m, 1.0, 0);
+        /* One output, of one row: others' codes are what they were. */
+        if (s->odd) rig_row(&up.in[OCH_LINEAR_X], n - 1)[3] = n % 2 ? INFINITY : NAN;
+        up.out[0] = rig_tensor(r, OCH_DTYPE_F32, n, s->m, 0);
+        och_op_call plain = up;
+        codes_ran(r, &plain, s->invariant, name);
+
+        och_tensor codes = codes_tensor(r, s->m);
+        up.out[0] = rig_tensor(r, OCH_DTYPE_F32, n, s->m, 0);
+        up.out[OCH_LINEAR_YCODES] = codes;
+        codes_ran(r, &up, s->invariant, name);
+        bool coded = n <= OCH_OP_CODES_ROWS;
+        if (codes_untouched(&up.out[0], 0) != coded || (!coded && !codes_untouched(&codes, 0)))
+            fail_msg("%s: expected %s, found both or the other", name, coded ? "codes" : "rows");
+        if (coded) codes_match(r, &plain.out[0], &codes, name);
+        else same_rows(&plain.out[0], &up.out[0], name);
+
+        och_op_call down = linear_call(plain.out[0], rig_weight(r, &g, s->down, 40, s->m, 0.2));
+        down.in[OCH_LINEAR_RESIDUAL] = rig_random(r, &g, n, 40, 1.0, 0);
+        down.out[0] = rig_tensor(r, OCH_DTYPE_F32, n, 40, 0);
+        och_op_call next = down;
+        codes_ran(r, &down, s->invariant, name);
+        next.in[OCH_LINEAR_X] = up.out[0]; /* of what rig_tensor fills it with, where there are codes */
+        next.in[OCH_LINEAR_XCODES] = codes;
+        next.out[0] = rig_tensor(r, OCH_DTYPE_F32, n, 40, 0);
+        codes_ran(r, &next, s->invariant, name);
+        same_rows(&down.out[0], &next.out[0], name);
+        rig_reset(r);
+    }
+}
+
+static void codes_attention(rig *r) {
+    static const attention_case cases[] = {
+        {.cache = OCH_DTYPE_F16, .n_heads = 4, .n_kv_heads = 2, .head_dim = 64, .block_tokens = 16, .scale = 0.125f, .n_seqs = 1,
+         .length = {70}, .tokens = {1}},
+        {.cache = OCH_DTYPE_F32, .n_heads = 2, .n_kv_heads = 1, .head_dim = 96, .block_tokens = 32, .scale = 0.1f, .window = 40, .n_seqs = 3,
+         .length = {129, 7, 64}, .tokens = {2, 1, 3}, .n_padding = 2, .shuffle = true, .in_place = true},
+        {.cache = OCH_DTYPE_BF16, .n_heads = 4, .n_kv_heads = 4, .head_dim = 128, .block_tokens = 32, .scale = 0.09f, .softcap = 20.0f,
+         .n_seqs = 2, .length = {600, 33}, .tokens = {1, 3}},
+        {.cache = OCH_DTYPE_F16, .n_heads = 2, .n_kv_heads = 2, .head_dim = 32, .block_tokens = 16, .scale = 0.2f, .n_seqs = 1,
+         .length = {40}, .tokens = {9}},
+    };
+    assert_true(codes_begin(r, OCH_OP_ATTENTION));
+    for (size_t i = 0; i < OCH_COUNT(cases); i++) {
+        char name[192];
+        attention_state st;
+        och_op_call c;
+        rng g = {61000 + i};
+        attention_make(r, &g, &cases[i], &st, &c);
+        attention_name(&cases[i], name, sizeof name);
+        och_op_call coded = c;
+        och_tensor q = c.in[OCH_ATTENTION_Q];
+        int64_t n = q.rows;
+        c.out[0] = rig_tensor(r, OCH_DTYPE_F32, n, q.cols, 0);
+        assert_true(rig_ran(r, &c, false, name));
+        och_tensor codes = codes_tensor(r, q.cols);
+        if (!cases[i].in_place) coded.out[0] = rig_tensor(r, OCH_DTYPE_F32, n, q.cols, 0);
+        coded.out[OCH_ATTENTION_YCODES] = codes;
+        codes_ran(r, &coded, false, name);
+        if (n > OCH_OP_CODES_ROWS) {
+            assert_true(codes_untouched(&codes, 0));
+            same_rows(&c.out[0], &coded.out[0], name);
+        } else {
+            assert_true(cases[i].in_place || codes_untouched(&coded.out[0], 0));
+            codes_match(r, &c.out[0], &codes, name);
+        }
+        attention_free(&st);
+        rig_reset(r);
+    }
+}
+
+#endif
