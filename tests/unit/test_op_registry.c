@@ -250,6 +250,7 @@ static void codes_are_checked(void **s) {
     och_op_cost(&with, &bytes[1], &flops);
     assert_int_equal(bytes[0], bytes[1]); /* of x or of its codes */
 
+    och_err_clear(&err);
     och_op_call d = with;
     d.in[OCH_LINEAR_XCODES].rows = 1;
     assert_int_equal(och_op_check(&d, NULL), OCH_INVALID);
@@ -263,11 +264,13 @@ static void codes_are_checked(void **s) {
     d.in[OCH_LINEAR_NORM] = (och_tensor){.dtype = OCH_DTYPE_F32, .rows = 1, .cols = k, .row_bytes = (uint64_t)k * 4};
     assert_int_equal(och_op_check(&d, &err), OCH_INVALID);
     assert_says(&err, "beside a norm");
+    och_err_clear(&err);
     d = with;
     d.in[OCH_LINEAR_W0].dtype = OCH_DTYPE_F32;
     d.in[OCH_LINEAR_W0].row_bytes = (uint64_t)k * 4;
     assert_int_equal(och_op_check(&d, &err), OCH_INVALID);
     assert_says(&err, "pair with codes");
+    och_err_clear(&err);
     d = c;
     d.out[OCH_LINEAR_YCODES] = codes;
     assert_int_equal(och_op_check(&d, &err), OCH_INVALID);
