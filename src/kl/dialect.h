@@ -99,6 +99,7 @@ typedef enum och_kl_piece {
     OCH_KL_P_HALVES,
     OCH_KL_P_GROUP_PLACE,
     OCH_KL_P_GROUP_STEPS,
+    OCH_KL_P_GROUP_HOLD,
     OCH_KL_P_AWAIT,
     OCH_KL_P_COUNT_
 } och_kl_piece;

@@ -357,11 +357,12 @@ static const och_kl_piece_row rows[] = {
      "    asm volatile(\"griddepcontrol.wait;\" ::: \"memory\");\n"
      "    ((p = och_behind(p)), ...);\n"
      "}\n"},
-    /* PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions": where a matrix begins in 16 bytes (bits 0 to 13), what is not
-     * looked at where 16 columns are within a swizzled row (16 to 29), how far eight rows are apart (32 to 45), the swizzle (62, 63). */
+    /* PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions": where a matrix begins in 16 bytes (bits 0 to 13); how far the next
+     * one beside it is where rows are k, what is not looked at where columns are and 16 of them within a swizzled row (16 to 29); how
+     * far eight rows are apart (32 to 45), the swizzle (62, 63). */
     {OCH_KL_P_GROUP_PLACE, 0, 0, {OCH_KL_P_SHARED},
-     "template <int ROW> " FN "u64 och_group_place(const void *p) { // rows of ROW bytes\n"
-     "    return (u64)(och_shared(p) >> 4 & 0x3fff) | (u64)1 << 16 | (u64)(ROW / 2) << 32 | (u64)(ROW == 128 ? 1 : ROW == 64 ? 2 : 3) << 62;\n"
+     "template <int ROW, int NEXT = 1> " FN "u64 och_group_place(const void *p) { // rows of ROW bytes\n"
+     "    return (u64)(och_shared(p) >> 4 & 0x3fff) | (u64)NEXT << 16 | (u64)(ROW / 2) << 32 | (u64)(ROW == 128 ? 1 : ROW == 64 ? 2 : 3) << 62;\n"
      "}\n"},
     /* What is read of the accumulators behind a wait may not be read in front of it. */
     {OCH_KL_P_GROUP_STEPS, 0, 0, {0},
@@ -374,6 +375,17 @@ static const och_kl_piece_row rows[] = {
         "        for (int i = 0; i < M; i++) asm volatile(\"\" : \"+f\"(c[i][0]), \"+f\"(c[i][1]), \"+f\"(c[i][2]), \"+f\"(c[i][3])::\"memory\");\n"
         "    }\n"
         "}\n"},
+    /* What makes them is done before the instructions begin, not between them. */
+    {OCH_KL_P_GROUP_HOLD, 0, 0, {OCH_KL_P_BITS},
+     "template <class V> " FN "u32x4 och_group_words(V v) {\n"
+     "    u32x4 w = och_bits<u32x4>(v);\n"
+     "    asm volatile(\"\" : \"+r\"(w[0]), \"+r\"(w[1]), \"+r\"(w[2]), \"+r\"(w[3]));\n"
+     "    return w;\n"
+     "}\n"
+     "template <int M> " FN "void och_group_hold(f32x4 (&c)[M]) {\n"
+     "#pragma unroll\n"
+     "    for (int i = 0; i < M; i++) asm volatile(\"\" : \"+f\"(c[i][0]), \"+f\"(c[i][1]), \"+f\"(c[i][2]), \"+f\"(c[i][3]));\n"
+     "}\n"},
     {OCH_KL_P_FENCE, 0, 0, {0},
      "template <int SCOPE> " FN "void och_fence() { // 0 wave, 1 group, 2 device, 3 system\n"
      "    if constexpr (SCOPE == 0) asm volatile(\"bar.warp.sync 0xffffffff;\" ::: \"memory\");\n"

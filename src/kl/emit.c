@@ -19,7 +19,8 @@ void och_kl_need(och_kl_emitter *e, och_kl_piece piece) {
     if (piece == OCH_KL_P_PACK4_I8) och_kl_type_name(e, och_kl_type_of(OCH_KL_F32, 4), name);
     if (piece == OCH_KL_P_UNPACK4_I8) och_kl_type_name(e, och_kl_type_of(OCH_KL_I32, 4), name);
     if (piece == OCH_KL_P_GROUP_STEPS) och_kl_type_name(e, och_kl_type_of(OCH_KL_F32, 4), name);
-    if (piece == OCH_KL_P_LOAD_MATRIX || piece == OCH_KL_P_LOAD_TURNED) och_kl_type_name(e, och_kl_type_of(OCH_KL_U32, 4), name);
+    if (piece == OCH_KL_P_GROUP_HOLD) och_kl_type_name(e, och_kl_type_of(OCH_KL_F32, 4), name);
+    if (piece == OCH_KL_P_LOAD_MATRIX || piece == OCH_KL_P_LOAD_TURNED || piece == OCH_KL_P_GROUP_HOLD) och_kl_type_name(e, och_kl_type_of(OCH_KL_U32, 4), name);
     if (piece == OCH_KL_P_UNPACK4_U8) och_kl_type_name(e, och_kl_type_of(OCH_KL_U32, 4), name);
 }
 
@@ -420,10 +421,10 @@ static void emit_prologue(och_kl_emitter *e, och_strbuf *text) {
         och_kl_matrix_text(e->matrices[i], text);
         och_strbuf_puts(text, "\n");
     }
-    for (int b = 0; b < 2; b++)
+    for (int b = 0; b < 4; b++)
         for (uint32_t n = 1; n <= 32; n++)
-            if (e->group_matrices[b][n]) {
-                och_kl_group_matrix_text(b ? OCH_KL_BF16 : OCH_KL_F16, 8 * n, text);
+            if (e->group_matrices[b / 2][b % 2][n]) {
+                och_kl_group_matrix_text(b % 2 ? OCH_KL_BF16 : OCH_KL_F16, 8 * n, b / 2, text);
                 och_strbuf_puts(text, "\n");
             }
 }

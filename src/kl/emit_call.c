@@ -82,6 +82,8 @@ static const struct {
     [OCH_KL_F_COPY_WAIT] = {OCH_KL_P_COPY_GROUPS, F_EXTRA, "copy_wait"},
     [OCH_KL_F_LOAD_MATRIX] = {OCH_KL_P_LOAD_MATRIX, F_OTHER, NULL},
     [OCH_KL_F_GROUP_PLACE] = {OCH_KL_P_GROUP_PLACE, F_OTHER, NULL},
+    [OCH_KL_F_GROUP_WORDS] = {OCH_KL_P_GROUP_HOLD, F_PLAIN, "group_words"},
+    [OCH_KL_F_GROUP_HOLD] = {OCH_KL_P_GROUP_HOLD, F_OTHER, NULL},
     [OCH_KL_F_GROUP_BEGIN] = {OCH_KL_P_GROUP_STEPS, F_PLAIN, "group_begin"},
     [OCH_KL_F_GROUP_MMA] = {OCH_KL_P_GROUP_STEPS, F_OTHER, NULL},
     [OCH_KL_F_GROUP_END] = {OCH_KL_P_GROUP_STEPS, F_PLAIN, "group_end"},
@@ -176,10 +178,11 @@ static void emit_mma(och_kl_emitter *e, const och_kl_ir *x) {
 
 static void emit_group_mma(och_kl_emitter *e, const och_kl_ir *x) {
     bool bf16 = x->extra & OCH_KL_GROUP_BF16;
-    uint32_t n = (uint32_t)(x->extra & ~OCH_KL_GROUP_BF16);
+    bool turned = x->extra & OCH_KL_GROUP_TURNED;
+    uint32_t n = (uint32_t)(x->extra & ~(OCH_KL_GROUP_BF16 | OCH_KL_GROUP_TURNED));
     char name[OCH_KL_GROUP_NAME_BYTES];
-    e->group_matrices[bf16][n / 8] = true;
-    och_strbuf_printf(e->out, "%s(&%s[%u], ", och_kl_group_matrix_name(bf16 ? OCH_KL_BF16 : OCH_KL_F16, n, name),
+    e->group_matrices[turned][bf16][n / 8] = true;
+    och_strbuf_printf(e->out, "%s(&%s[%u], ", och_kl_group_matrix_name(bf16 ? OCH_KL_BF16 : OCH_KL_F16, n, turned, name),
                       och_kl_var_name(e, x->var), (unsigned)x->at[0]);
     emit_args(e, x, 0);
     put(e, ")");
@@ -254,8 +257,11 @@ void och_kl_emit_call(och_kl_emitter *e, const och_kl_ir *x, int prec) {
         else if (f == OCH_KL_F_AWAIT) emit_await(e);
         else if (f == OCH_KL_F_GROUP_MMA) emit_group_mma(e, x);
         else if (f == OCH_KL_F_GROUP_WAIT) och_strbuf_printf(e->out, "och_group_wait<%d>(%s)", x->extra, och_kl_var_name(e, x->var));
+        else if (f == OCH_KL_F_GROUP_HOLD) och_strbuf_printf(e->out, "och_group_hold(%s)", och_kl_var_name(e, x->var));
         else if (f == OCH_KL_F_GROUP_PLACE) {
-            och_strbuf_printf(e->out, "och_group_place<%d>(", x->extra);
+            och_strbuf_printf(e->out, "och_group_place<%d", x->extra % 256);
+            if (x->extra > 256) och_strbuf_printf(e->out, ", %d", x->extra / 256);
+            put(e, ">(");
             och_kl_emit_address(e, &x->mem, false, false);
             put(e, ")");
         }

@@ -20,7 +20,7 @@ typedef struct och_kl_emitter {
     bool pieces[OCH_KL_P_COUNT_];
     const struct och_kl_matrix **matrices; /* used rows; NULL-terminated */
     int n_matrices;
-    bool group_matrices[2][33]; /* [bf16][n / 8]: used instructions of four waves */
+    bool group_matrices[2][2][33]; /* [turned][bf16][n / 8]: used instructions of four waves */
     int indent;
     const och_kl_file *file; /* of the line that the next one printed is taken for */
     uint32_t line;

@@ -367,7 +367,7 @@ static och_kl_uniformity call_uniformity(const och_kl_code *c, och_kl_intrinsic 
     case OCH_KL_F_THREAD_ID: case OCH_KL_F_LANE: case OCH_KL_F_WAVE_SCAN: case OCH_KL_F_SHUFFLE: case OCH_KL_F_SHUFFLE_XOR:
     case OCH_KL_F_ATOMIC_ADD: case OCH_KL_F_ATOMIC_MIN: case OCH_KL_F_ATOMIC_MAX: case OCH_KL_F_ATOMIC_OR:
     case OCH_KL_F_ATOMIC_AND: case OCH_KL_F_ATOMIC_EXCHANGE: case OCH_KL_F_ATOMIC_CAS: case OCH_KL_F_ATOMIC_LOAD:
-    case OCH_KL_F_ATOMIC_STORE: case OCH_KL_F_MMA: case OCH_KL_F_LOAD_MATRIX: return OCH_KL_U_LANE;
+    case OCH_KL_F_ATOMIC_STORE: case OCH_KL_F_MMA: case OCH_KL_F_LOAD_MATRIX: case OCH_KL_F_GROUP_WORDS: return OCH_KL_U_LANE;
     case OCH_KL_F_GROUP_PLACE: return OCH_KL_U_WAVE;
     default: return of_args;
     }

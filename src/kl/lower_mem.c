@@ -3,6 +3,7 @@
  * Buffers are addressed in bytes: a row by 64 bits, within a row by 32, unsigned (och_kl_scaled). A buffer of one dimension has
  * no rows: 64 bits. */
 #include "kl/spec.h"
+#include "kl/tile.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -84,12 +85,23 @@ static bool check_width(och_kl_spec *s, och_kl_pos pos, och_kl_buffer *b, int la
     return false;
 }
 
+/* The column of a swizzled row, where its piece lies. Matrices are multiples of eight rows: the row's number among all of them says
+ * what its own does. */
+static och_kl_ir *swizzled(och_kl_spec *s, och_kl_pos pos, const och_kl_val *v, och_kl_ir *col) {
+    uint32_t bytes = och_kl_base_bytes(v->lds->elem), cols = v->lds->dims[v->lds->rank - 1];
+    och_kl_ir *row = v->ir ? och_kl_binary(s->code, pos, '/', v->ir, och_kl_i32(s, pos, cols)) : NULL;
+    return row ? och_kl_binary(s->code, pos, '^', col, och_kl_swizzle_of(s->code, pos, row, cols * bytes, 16 / bytes)) : col;
+}
+
 static bool lds_place(och_kl_spec *s, och_kl_pos pos, const och_kl_val *v, const och_kl_val *j, int lanes,
                       och_kl_place *out) {
     och_kl_lds *l = v->lds;
     och_kl_ir *at = och_kl_convert(s->code, pos, scalar(OCH_KL_I32), j->ir);
     if (lanes > 1) at = och_kl_binary(s->code, pos, '*', at, och_kl_i32(s, pos, lanes));
-    if (v->ir) at = och_kl_binary(s->code, pos, '+', v->ir, at);
+    if (l->swizzled && (uint32_t)lanes * och_kl_base_bytes(l->elem) > 16)
+        return och_kl_error(s->diag, pos, "the rows of %s are swizzled: at most 16 bytes are side by side", l->var->name);
+    if (l->swizzled && at) at = swizzled(s, pos, v, at);
+    if (v->ir && at) at = och_kl_binary(s->code, pos, '+', v->ir, at);
     if (!at) return false;
     uint32_t bytes = och_kl_base_bytes(l->elem), align = wide_align(bytes * (uint32_t)lanes);
     uint32_t row = (l->dims[l->rank - 1] + l->pad) * bytes;
@@ -106,13 +118,12 @@ static bool lds_step(och_kl_spec *s, och_kl_pos pos, const och_kl_val *v, const 
     int64_t k, stride = 1;
     if (och_kl_const_int(i, &k) && (k < 0 || k >= (int64_t)l->dims[v->n_at]))
         return och_kl_error(s->diag, pos, "index %lld of an extent of %u", (long long)k, l->dims[v->n_at]);
-    if (l->swizzled && v->n_at >= l->rank - 2) {
-        och_kl_error(s->diag, pos, "the rows of %s are swizzled: they are not indexed", l->var->name);
-        och_kl_note(s->diag, pos, "`copy` fills the matrix, mma reads it; `pad auto` arrays are indexed");
-        return false;
-    }
+    if (l->swizzled && v->n_at == l->rank - 2 && l->dims[v->n_at] % 8)
+        return och_kl_error(s->diag, pos, "the rows of %s are swizzled: they are indexed where a matrix has a multiple of 8, found %u", l->var->name,
+                            l->dims[v->n_at]);
     for (int d = v->n_at + 1; d < l->rank; d++) stride *= l->dims[d] + (d == l->rank - 1 ? l->pad : 0);
     och_kl_ir *at = och_kl_convert(s->code, pos, scalar(OCH_KL_I32), i->ir);
+    if (l->swizzled && v->n_at == l->rank - 1 && at) at = swizzled(s, pos, v, at);
     at = och_kl_binary(s->code, pos, '*', at, och_kl_i32(s, pos, stride));
     if (v->ir) at = och_kl_binary(s->code, pos, '+', v->ir, at);
     *out = *v;

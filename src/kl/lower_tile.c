@@ -71,7 +71,8 @@ static bool matrix_of(och_kl_spec *s, const och_kl_expr *e, och_kl_tile_lds *out
                              .rows = l->dims[l->rank - 2],
                              .depth = l->dims[l->rank - 1],
                              .stride = l->dims[l->rank - 1] + l->pad,
-                             .swizzled = l->swizzled};
+                             .swizzled = l->swizzled,
+                             .matrices = l->rank > 2 ? l->dims[0] : 1};
     if (v.ir) out->offset = och_kl_keep(s, e->pos, "at", v.ir, v.level);
     return !v.ir || out->offset;
 }

@@ -128,24 +128,30 @@ void och_kl_matrix_text(const och_kl_matrix *m, och_strbuf *text) {
     och_strbuf_puts(text, "}\n");
 }
 
-const char *och_kl_group_matrix_name(och_kl_base in, uint32_t n, char buf[OCH_KL_GROUP_NAME_BYTES]) {
-    snprintf(buf, OCH_KL_GROUP_NAME_BYTES, "och_group_mma_m64n%uk16_%s", (unsigned)n, och_kl_base_names[in]);
+const char *och_kl_group_matrix_name(och_kl_base in, uint32_t n, bool turned, char buf[OCH_KL_GROUP_NAME_BYTES]) {
+    snprintf(buf, OCH_KL_GROUP_NAME_BYTES, "och_group_mma_m64n%uk16_%s%s", (unsigned)n, och_kl_base_names[in], turned ? "_turned" : "");
     return buf;
 }
 
-void och_kl_group_matrix_text(och_kl_base in, uint32_t n, och_strbuf *text) {
+void och_kl_group_matrix_text(och_kl_base in, uint32_t n, bool turned, och_strbuf *text) {
     char name[OCH_KL_GROUP_NAME_BYTES];
     const char *type = och_kl_base_names[in];
-    och_strbuf_printf(text, "static __device__ __forceinline__ void %s(f32x4 *c, u64 a, u64 b) {\n", och_kl_group_matrix_name(in, n, name));
+    unsigned at = n / 2;
+    och_strbuf_printf(text, "static __device__ __forceinline__ void %s(f32x4 *c, %s a, u64 b) {\n",
+                      och_kl_group_matrix_name(in, n, turned, name), turned ? "u32x4" : "u64");
     och_strbuf_printf(text, "    asm volatile(\"{ .reg .pred p; setp.ne.b32 p, 1, 0; wgmma.mma_async.sync.aligned.m64n%uk16.f32.%s.%s {\"", (unsigned)n, type, type);
     for (uint32_t i = 0; i < n / 2; i += 8) {
         och_strbuf_puts(text, "\n                 \"");
         for (uint32_t j = i; j < i + 8 && j < n / 2; j++) och_strbuf_printf(text, "%%%u%s", (unsigned)j, j + 1 < n / 2 ? ", " : "");
         och_strbuf_puts(text, "\"");
     }
-    och_strbuf_printf(text, "\n                 \"}, %%%u, %%%u, p, 1, 1, 0, 0; }\"\n                 : ", (unsigned)(n / 2), (unsigned)(n / 2 + 1));
+    if (turned)
+        och_strbuf_printf(text, "\n                 \"}, {%%%u, %%%u, %%%u, %%%u}, %%%u, p, 1, 1, 1; }\"\n                 : ", at, at + 1, at + 2,
+                          at + 3, at + 4);
+    else och_strbuf_printf(text, "\n                 \"}, %%%u, %%%u, p, 1, 1, 0, 0; }\"\n                 : ", at, at + 1);
     for (uint32_t i = 0; i < n / 8; i++)
         och_strbuf_printf(text, "%s\"+f\"(c[%u][0]), \"+f\"(c[%u][1]), \"+f\"(c[%u][2]), \"+f\"(c[%u][3])", i ? ",\n                   " : "",
                           (unsigned)i, (unsigned)i, (unsigned)i, (unsigned)i);
-    och_strbuf_puts(text, "\n                 : \"l\"(a), \"l\"(b));\n}\n");
+    och_strbuf_printf(text, "\n                 : %s, \"l\"(b));\n}\n",
+                      turned ? "\"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3])" : "\"l\"(a)");
 }

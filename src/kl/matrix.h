@@ -44,15 +44,17 @@ int och_kl_matrix_b_lanes(const och_kl_matrix *m);
 int och_kl_matrix_c_lanes(const och_kl_matrix *m);
 
 /* Instructions of four waves (OCH_GROUP_MATRIX): 64 x n of C, n a multiple of 8 up to 256, += 64 x 16 of A and n x 16 of Bt, both f16
- * or bf16 and both in LDS, swizzled, at multiples of GROUP_ALIGN bytes. Of the rows a wave has 16, in fragments as of mma_m16n8k16. */
+ * or bf16 and both in LDS, swizzled, at multiples of GROUP_ALIGN bytes. Of the rows a wave has 16, in fragments as of mma_m16n8k16.
+ * `turned`: A is in registers, as mma_m16n8k16 takes it, and B lies as 16 x n: matrices of 16 x a swizzled row side by side. */
 #define OCH_KL_GROUP_WAVES 4
 #define OCH_KL_GROUP_ROWS 64
 #define OCH_KL_GROUP_MOST_COLS 256
 #define OCH_KL_GROUP_ALIGN 1024
 #define OCH_KL_GROUP_BF16 1024 /* in `extra` of GROUP_MMA, beside n */
-#define OCH_KL_GROUP_NAME_BYTES 40
-const char *och_kl_group_matrix_name(och_kl_base in, uint32_t n, char buf[OCH_KL_GROUP_NAME_BYTES]);
-void och_kl_group_matrix_text(och_kl_base in, uint32_t n, och_strbuf *text);
+#define OCH_KL_GROUP_TURNED 2048
+#define OCH_KL_GROUP_NAME_BYTES 48
+const char *och_kl_group_matrix_name(och_kl_base in, uint32_t n, bool turned, char buf[OCH_KL_GROUP_NAME_BYTES]);
+void och_kl_group_matrix_text(och_kl_base in, uint32_t n, bool turned, och_strbuf *text);
 
 /* The function och_mma_NAME(a, b, c), of the vector types of the language. */
 void och_kl_matrix_text(const och_kl_matrix *m, och_strbuf *text);

@@ -53,6 +53,7 @@ typedef struct och_kl_tile_lds {
     och_kl_ir *offset; /* i32, group-uniform, a multiple of 8 elements (16 of i8); NULL: 0 */
     uint32_t rows, depth, stride;
     bool swizzled; /* stride is then the depth */
+    uint32_t matrices; /* of the array in LDS, one behind another */
 } och_kl_tile_lds;
 
 /* Swizzled matrices: piece p (of 16 bytes) of row r lies at piece p ^ f(r), f the bits of r that make the pieces of one number
@@ -79,9 +80,11 @@ OCH_WARN_UNUSED och_status och_kl_tile_create(och_kl_code *c, och_kl_list *to, o
 OCH_WARN_UNUSED och_status och_kl_tile_mma(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t,
                                            const och_kl_tile_lds *a, const och_kl_tile_lds *bt, och_err *err);
 
-/* acc[i][j] += sum over k of A[i][k] * B[k][j], of f16 or bf16, B in LDS as it lies: depth x the tile's columns. A is in LDS, or
- * another tile with the same rows over the same waves, whose elements are converted to B's type: out of registers where the
- * target's fragments allow, else by way of LDS (with barriers). The columns of both tiles lie in one wave. */
+/* acc[i][j] += sum over k of A[i][k] * B[k][j], of f16 or bf16, B in LDS as it lies: depth x the tile's columns. Where B has fewer, the
+ * matrices that follow it in LDS are the rest: first those beside it, then those below. A is in LDS, or another tile with the same
+ * rows over the same waves, whose elements are converted to B's type: out of registers where the target's fragments allow, else by
+ * way of LDS (with barriers). The columns of both tiles lie in one wave. Where the target has instructions of four waves, a wave has
+ * 16 rows and B lies as they want it, they are used, and have ended behind it. */
 OCH_WARN_UNUSED och_status och_kl_tile_mma_turned(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t,
                                                   const och_kl_tile_lds *a, const och_kl_tile_lds *b, och_err *err);
 OCH_WARN_UNUSED och_status och_kl_tile_mma_tile(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t, och_kl_tile *a,

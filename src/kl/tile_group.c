@@ -68,8 +68,9 @@ bool och_kl_tile_by_fours(och_kl_code *c, och_kl_pos pos, och_kl_tile *t, const 
 }
 
 /* Where an operand's rows from `first` on begin, as the instruction takes it. */
-static och_kl_var *place(och_kl_code *c, och_kl_list *to, och_kl_pos pos, const char *name, const och_kl_tile_lds *o, och_kl_ir *first) {
-    och_kl_ir *x = och_kl_call(c, pos, OCH_KL_F_GROUP_PLACE, och_kl_type_of(OCH_KL_U64, 1), (int)row_bytes(o), NULL, 0);
+static och_kl_var *place(och_kl_code *c, och_kl_list *to, och_kl_pos pos, const char *name, const och_kl_tile_lds *o, och_kl_ir *first,
+                         uint32_t next) {
+    och_kl_ir *x = och_kl_call(c, pos, OCH_KL_F_GROUP_PLACE, och_kl_type_of(OCH_KL_U64, 1), (int)(row_bytes(o) + 256 * (next / 16)), NULL, 0);
     och_kl_ir *at = och_kl_binary(c, pos, '*', first, och_kl_tile_i32(c, pos, o->stride));
     if (o->offset) at = och_kl_binary(c, pos, '+', o->offset, at);
     if (!x || !at) return NULL;
@@ -97,7 +98,7 @@ void och_kl_tile_group_mma(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_
     och_kl_ir *in_four = och_kl_binary(c, pos, '%', och_kl_use(c, pos, t->wave), och_kl_tile_i32(c, pos, OCH_KL_GROUP_WAVES));
     och_kl_ir *first = och_kl_binary(c, pos, '-', och_kl_use(c, pos, t->wave_row0),
                                      och_kl_binary(c, pos, '*', in_four, och_kl_tile_i32(c, pos, t->matrix->m)));
-    och_kl_var *from_a = place(c, to, pos, "a_place", a, first), *from_b = place(c, to, pos, "b_place", bt, och_kl_use(c, pos, t->wave_col0));
+    och_kl_var *from_a = place(c, to, pos, "a_place", a, first, 0), *from_b = place(c, to, pos, "b_place", bt, och_kl_use(c, pos, t->wave_col0), 0);
     if (!from_a || !from_b) return;
     (void)act(c, to, pos, OCH_KL_F_GROUP_BEGIN, 0, NULL, 0);
     for (uint32_t k = 0; k < a->depth; k += 16)
@@ -109,6 +110,36 @@ void och_kl_tile_group_mma(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_
             x->var = t->acc;
             x->at[0] = fr * t->frag_cols;
         }
+    (void)act(c, to, pos, OCH_KL_F_GROUP_END, 0, NULL, 0);
+    t->pending = true;
+}
+
+static uint32_t matrix_bytes(const och_kl_tile_lds *o) { return o->rows * row_bytes(o); }
+
+/* A wave's 16 rows are then those of 64 that the instruction gives it: the split stays. */
+bool och_kl_tile_turned_by_fours(const och_kl_code *c, const och_kl_tile *t, const och_kl_tile_lds *b) {
+    uint32_t next = matrix_bytes(b) / 16;
+    return (c->profile.target.target->ops & OCH_GROUP_MATRIX) && t->base == OCH_KL_F32 && t->matrix->m == 16 && t->matrix->n == 8 &&
+           !t->by_fours && t->wave_cols == 1 && t->wave_rows % OCH_KL_GROUP_WAVES == 0 && t->frag_rows == 1 &&
+           t->cols <= OCH_KL_GROUP_MOST_COLS && operand_fits(c, b) && next < 1 << 14;
+}
+
+void och_kl_tile_group_turned(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t, och_kl_var *const *a, uint32_t n,
+                              const och_kl_tile_lds *b) {
+    int extra = (int)t->cols + OCH_KL_GROUP_TURNED + (b->lds->type.base == OCH_KL_BF16 ? OCH_KL_GROUP_BF16 : 0);
+    uint32_t beside = t->cols / b->depth, matrix = matrix_bytes(b);
+    och_kl_var *from = place(c, to, pos, "b_place", b, och_kl_tile_i32(c, pos, 0), matrix);
+    och_kl_ir *hold = act(c, to, pos, OCH_KL_F_GROUP_HOLD, 0, NULL, 0);
+    if (!from || !hold) return;
+    hold->var = t->acc;
+    (void)act(c, to, pos, OCH_KL_F_GROUP_BEGIN, 0, NULL, 0);
+    for (uint32_t i = 0; i < n && !c->failed; i++) {
+        uint32_t row = 16 * i;
+        och_kl_ir *args[2] = {och_kl_use(c, pos, a[i]), moved(c, pos, from, (uint64_t)(row / b->rows * beside) * matrix + (uint64_t)(row % b->rows) * row_bytes(b))};
+        och_kl_ir *x = act(c, to, pos, OCH_KL_F_GROUP_MMA, extra, args, 2);
+        if (!x) return;
+        x->var = t->acc;
+    }
     (void)act(c, to, pos, OCH_KL_F_GROUP_END, 0, NULL, 0);
     t->pending = true;
 }

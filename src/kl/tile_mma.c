@@ -29,6 +29,7 @@ typedef struct operand {
     och_kl_fragment f;
     bool by_matrix;       /* LOAD_MATRIX reads it */
     bool turned;          /* its rows are k: what is row and what is column in LDS is the other way round */
+    uint32_t beside;      /* matrices of it side by side: the rest of them below */
     och_kl_var *at;       /* the lane's first element; of a swizzled matrix its row's first, */
     och_kl_var *col;      /* and its column, xored with what its row asks for */
     uint32_t per;         /* elements of 16 bytes */
@@ -42,7 +43,13 @@ static och_kl_ir *place(och_kl_code *c, och_kl_pos pos, const operand *p, uint32
         row = k;
         k = t;
     }
-    if (!p->o->swizzled) return och_kl_binary(c, pos, '+', at, och_kl_tile_i32(c, pos, row * p->o->stride + k));
+    uint32_t matrix = 0; /* whose first element is so many of them behind */
+    if (p->turned) {
+        matrix = (row / p->o->rows * p->beside + k / p->o->depth) * p->o->rows * p->o->stride;
+        row %= p->o->rows;
+        k %= p->o->depth;
+    }
+    if (!p->o->swizzled) return och_kl_binary(c, pos, '+', at, och_kl_tile_i32(c, pos, matrix + row * p->o->stride + k));
     uint32_t shift, mask;
     och_kl_swizzle(p->o->depth * och_kl_base_bytes(p->o->lds->type.base), &shift, &mask);
     k ^= (row >> shift & mask) * p->per;
@@ -50,7 +57,7 @@ static och_kl_ir *place(och_kl_code *c, och_kl_pos pos, const operand *p, uint32
     if (k) col = och_kl_binary(c, pos, '^', col, och_kl_tile_i32(c, pos, k));
     /* The constant last: it becomes an offset of the instruction. */
     at = och_kl_binary(c, pos, '+', at, col);
-    return och_kl_binary(c, pos, '+', at, och_kl_tile_i32(c, pos, row * p->o->stride));
+    return och_kl_binary(c, pos, '+', at, och_kl_tile_i32(c, pos, matrix + row * p->o->stride));
 }
 
 /* A fragment of an operand, rows from `row` and columns from `first` on. */
@@ -150,6 +157,15 @@ static void operand_at(och_kl_code *c, och_kl_list *to, och_kl_pos pos, const ch
             col = t;
         }
     }
+    /* Lanes beside one another may be in matrices beside one another. */
+    och_kl_ir *matrix = NULL;
+    if (p->turned && o->depth < m->n) {
+        och_kl_var *all = och_kl_tile_let(c, to, pos, "col", col);
+        if (!all) return;
+        matrix = och_kl_binary(c, pos, '/', och_kl_use(c, pos, all), och_kl_tile_i32(c, pos, o->depth));
+        matrix = och_kl_binary(c, pos, '*', matrix, och_kl_tile_i32(c, pos, (int64_t)o->rows * o->stride));
+        col = och_kl_binary(c, pos, '%', och_kl_use(c, pos, all), och_kl_tile_i32(c, pos, o->depth));
+    }
     if (o->swizzled) {
         och_kl_var *own = och_kl_tile_let(c, to, pos, "own", row);
         if (!own) return;
@@ -162,6 +178,7 @@ static void operand_at(och_kl_code *c, och_kl_list *to, och_kl_pos pos, const ch
     och_kl_ir *x = first_row ? och_kl_binary(c, pos, '+', och_kl_use(c, pos, first_row), row) : row;
     x = och_kl_binary(c, pos, '*', x, och_kl_tile_i32(c, pos, o->stride));
     if (!o->swizzled) x = och_kl_binary(c, pos, '+', x, col);
+    if (matrix) x = och_kl_binary(c, pos, '+', x, matrix);
     if (o->offset) x = och_kl_binary(c, pos, '+', o->offset, x);
     p->at = och_kl_tile_let(c, to, pos, name, x);
 }
@@ -197,10 +214,10 @@ static och_kl_ir *of_tile(och_kl_code *c, och_kl_pos pos, const och_kl_tile *a, 
 static och_status product(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t, const och_kl_tile *from,
                           const och_kl_tile_lds *a, const och_kl_tile_lds *b_of, bool turned, och_err *err) {
     och_kl_base in = a ? a->lds->type.base : b_of->lds->type.base;
-    uint32_t depth = turned ? b_of->rows : b_of->depth;
+    uint32_t depth = from ? from->cols : a->depth;
     och_kl_tile_touch(c, to, pos, t);
     const och_kl_matrix *m = och_kl_matrix_find(&c->profile, in, t->matrix->m, t->matrix->n, depth);
-    operand oa = {.o = a}, ob = {.o = b_of, .turned = turned};
+    operand oa = {.o = a}, ob = {.o = b_of, .turned = turned, .beside = turned ? t->cols / b_of->depth : 1};
     if (!m || !och_kl_fragment_parse(m->a, &oa.f) || !och_kl_fragment_parse(m->b, &ob.f) ||
         (!by_matrix(m) && !och_kl_fragment_pack_k(&oa.f, &ob.f)))
         return och_err_set(err, OCH_INTERNAL, "no row of matrix.def is for %s with %u x %u fragments",
@@ -228,6 +245,26 @@ static och_status product(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_k
             }
         }
     }
+    return och_kl_tile_done(c, err);
+}
+
+/* The same by instructions of four waves: all of A first, which begin together. */
+static och_status by_fours(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t, const och_kl_tile *from,
+                           const och_kl_tile_lds *a, const och_kl_tile_lds *b, och_err *err) {
+    const och_kl_type words = och_kl_type_of(OCH_KL_U32, 4);
+    uint32_t depth = from ? from->cols : a->depth, n = 0;
+    const och_kl_matrix *m = och_kl_matrix_find(&c->profile, b->lds->type.base, t->matrix->m, t->matrix->n, depth);
+    operand oa = {.o = a};
+    och_kl_tile_touch(c, to, pos, t);
+    och_kl_var **parts = och_arena_alloc(&c->arena, depth / 16, sizeof *parts);
+    if (!parts || !m) c->failed = true;
+    if (a && m) operand_at(c, to, pos, "a_at", &oa, m, true, t->wave_row0, t->lane);
+    for (uint32_t k = 0; k < depth && !c->failed; k += 16) {
+        och_kl_ir *x = from ? of_tile(c, pos, from, 0, k, b->lds->type.base) : load_matrix(c, to, pos, &oa, 0, k);
+        parts[n++] = och_kl_tile_let(c, to, pos, "a", x ? och_kl_call(c, pos, OCH_KL_F_GROUP_WORDS, words, 0, &x, 1) : NULL);
+    }
+    if (!c->failed) och_kl_tile_group_turned(c, to, pos, t, parts, n, b);
+    och_kl_tile_wait(c, to, pos, t);
     return och_kl_tile_done(c, err);
 }
 
@@ -264,9 +301,14 @@ static och_status check_turned(const och_kl_tile *t, const och_kl_tile_lds *b, u
         return och_err_set(err, OCH_INVALID, "mma_t of %s: expected f16 or bf16", och_kl_base_names[b->lds->type.base]);
     if (t->wave_cols != 1)
         return och_err_set(err, OCH_INVALID, "mma_t of a tile whose columns lie over %u waves: expected one", t->wave_cols);
-    if (b->depth != t->cols) return och_err_set(err, OCH_INVALID, "B has %u columns, expected the tile's %u", b->depth, t->cols);
-    if (b->rows != depth) return och_err_set(err, OCH_INVALID, "A has %u columns and B %u rows: expected as many", depth, b->rows);
-    if (!b->rows || b->rows % 16) return och_err_set(err, OCH_INVALID, "B has %u rows, expected a multiple of 16", b->rows);
+    if (!b->depth || b->depth % 16 || t->cols % b->depth)
+        return och_err_set(err, OCH_INVALID, "B has %u columns, expected the tile's %u or a part of them, a multiple of 16", b->depth, t->cols);
+    if (!b->rows || b->rows % 16 || depth % b->rows)
+        return och_err_set(err, OCH_INVALID, "B has %u rows, expected as many as A has columns, %u, or a part of them, a multiple of 16", b->rows,
+                           depth);
+    uint32_t matrices = t->cols / b->depth * (depth / b->rows);
+    if (b->matrices % matrices)
+        return och_err_set(err, OCH_INVALID, "%u matrices are B, of an array of %u: expected a multiple", matrices, b->matrices);
     if (b->stride < b->depth || b->stride % 8)
         return och_err_set(err, OCH_INVALID, "the rows of B are %u elements apart, expected a multiple of 8 of at least %u", b->stride,
                            b->depth);
@@ -279,6 +321,7 @@ och_status och_kl_tile_mma_turned(och_kl_code *c, och_kl_list *to, och_kl_pos po
     OCH_TRY(check_types(t, in, b->lds->type.base, err));
     OCH_TRY(check_operand(a, "A", t->rows, in, err));
     OCH_TRY(check_turned(t, b, a->depth, err));
+    if (in == b->lds->type.base && och_kl_tile_turned_by_fours(c, t, b)) return by_fours(c, to, pos, t, NULL, a, b, err);
     return product(c, to, pos, t, NULL, a, b, true, err);
 }
 
@@ -294,7 +337,9 @@ och_status och_kl_tile_mma_tile(och_kl_code *c, och_kl_list *to, och_kl_pos pos,
                            a->wave_rows, a->wave_cols, t->rows, t->wave_rows);
     const och_kl_matrix *m = och_kl_matrix_find(&c->profile, in, t->matrix->m, t->matrix->n, a->cols);
     och_kl_tile_touch(c, to, pos, a);
-    if (m && by_matrix(m) && a->matrix->m == m->m && a->matrix->n == m->n && a->row_step == t->row_step)
+    bool in_registers = m && by_matrix(m) && a->matrix->m == m->m && a->matrix->n == m->n && a->row_step == t->row_step;
+    if (in_registers && och_kl_tile_turned_by_fours(c, t, b)) return by_fours(c, to, pos, t, a, NULL, b, err);
+    if (in_registers)
         return product(c, to, pos, t, a, NULL, b, true, err);
     /* By way of LDS. */
     uint32_t pad = 8;

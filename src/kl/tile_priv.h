@@ -38,5 +38,9 @@ bool och_kl_tile_by_fours(och_kl_code *c, och_kl_pos pos, och_kl_tile *t, const 
 /* Begins it. */
 void och_kl_tile_group_mma(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t, const och_kl_tile_lds *a,
                            const och_kl_tile_lds *bt);
+/* The same of acc += A * B, A in registers: words of 16 columns each, B as och_kl_tile_mma_turned takes it. */
+bool och_kl_tile_turned_by_fours(const och_kl_code *c, const och_kl_tile *t, const och_kl_tile_lds *b);
+void och_kl_tile_group_turned(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t, och_kl_var *const *a, uint32_t n,
+                              const och_kl_tile_lds *b);
 
 #endif

@@ -54,7 +54,13 @@ static void broken(const char *what) {
 }
 
 struct copy { u8 *to; const u8 *from; u32 n; };
-struct product { f32 *c; u64 a, b; int n; bool bf16; };
+struct product {
+    f32 *c;
+    u64 a, b;
+    int n;
+    bool bf16, turned;
+    u16 own[2][16]; // turned: the lane's rows of A
+};
 template <class T> struct queue { // of groups, the last of which is open
     enum { MOST = 64, GROUPS = 16 };
     T items[MOST * GROUPS];
@@ -119,6 +125,22 @@ template <class T, int A> static void och_put(void *p, T x) {
     memcpy(p, &x, sizeof x);
     if (in_lds(p)) wrote(p, sizeof x);
 }
+// An array in LDS, whose elements may be assigned to.
+template <class T> struct lds_element {
+    T *p;
+    operator T() const { return *p; }
+    T operator=(T x) const {
+        about_to_write(p, sizeof x);
+        *p = x;
+        wrote(p, sizeof x);
+        return x;
+    }
+    T *operator&() const { return p; }
+};
+template <class T> struct lds_array {
+    T *p;
+    lds_element<T> operator[](i64 i) const { return {p + i}; }
+};
 static void run_copy(const copy &c) {
     if (c.n) memcpy(c.to, c.from, c.n);
     memset(c.to + c.n, 0, 16 - c.n);
@@ -135,18 +157,21 @@ static void och_copy_commit() { copies.commit(); }
 template <int N> static void och_copy_wait() { copies.keep(N, run_copy); }
 
 // ---- products of four waves ----
+static f32 value_of(u16 h, bool bf16) {
+    u32 u = (u32)h << 16;
+    f32 x;
+    if (bf16) memcpy(&x, &u, 4);
+    else {
+        f16 f;
+        f.h = h;
+        x = f;
+    }
+    return x;
+}
 static f32 half_at(u32 at, bool bf16) {
     u16 h;
     memcpy(&h, seen + at, 2);
-    if (!bf16) {
-        f16 x;
-        x.h = h;
-        return x;
-    }
-    u32 u = (u32)h << 16;
-    f32 x;
-    memcpy(&x, &u, 4);
-    return x;
+    return value_of(h, bf16);
 }
 // Byte of LDS of (row, k) of a matrix of halves, K-major: eight rows of as many bytes as are swizzled, one such piece after another.
 static u32 byte_of(u64 d, int row, int k) {
@@ -160,7 +185,26 @@ static u32 byte_of(u64 d, int row, int k) {
     }
     return at - WINDOW;
 }
+// The same of (k, column) of one that lies as it is multiplied, N-major (the canonical layouts of the same chapter): matrices side by
+// side, each of columns that a swizzled row holds, eight rows of it one behind another.
+static u32 byte_of_turned(u64 d, int k, int col) {
+    u32 kind = (u32)(d >> 62), piece = kind == 1 ? 128 : kind == 2 ? 64 : kind == 3 ? 32 : 16;
+    u32 beside = (u32)(d >> 16 & 0x3fff) * 16, below = (u32)(d >> 32 & 0x3fff) * 16, cols = piece / 2;
+    u32 at = (u32)(d & 0x3fff) * 16 + (u32)col / cols * beside + (u32)(k / 8) * below + (u32)(k % 8) * piece + (u32)col % cols * 2;
+    u32 xors = kind == 1 ? 0x70 : kind == 2 ? 0x30 : kind == 3 ? 0x10 : 0;
+    at ^= at >> 3 & xors;
+    if (!kind || (d >> 49 & 7) || at < WINDOW || at + 2 > WINDOW + LDS_BYTES) {
+        broken("a matrix that is not in LDS, or not swizzled");
+        return 0;
+    }
+    return at - WINDOW;
+}
 static void mark(const product &p, int by) {
+    if (p.turned) {
+        for (int k = 0; k < 16; k++)
+            for (int col = 0; col < p.n; col += 8) __atomic_fetch_add(&reading[byte_of_turned(p.b, k, col) / BLOCK], by, __ATOMIC_SEQ_CST);
+        return;
+    }
     for (int row = 0; row < (p.n > 64 ? p.n : 64); row++)
         for (int k = 0; k < 16; k += 8) {
             if (row < 64) __atomic_fetch_add(&reading[byte_of(p.a, row, k) / BLOCK], by, __ATOMIC_SEQ_CST);
@@ -172,7 +216,9 @@ static void run_product(const product &p) {
     int wave = thread_number / 32 % 4, lane = thread_number % 32;
     for (int i = 0; i < p.n / 2; i++) {
         int row = 16 * wave + lane / 4 + 8 * (i / 2 % 2), col = 8 * (i / 4) + 2 * (lane % 4) + i % 2;
-        for (int k = 0; k < 16; k++) p.c[i] += half_at(byte_of(p.a, row, k), p.bf16) * half_at(byte_of(p.b, col, k), p.bf16);
+        for (int k = 0; p.turned && k < 16; k++)
+            p.c[i] += value_of(p.own[i / 2 % 2][k], p.bf16) * half_at(byte_of_turned(p.b, k, col), p.bf16);
+        for (int k = 0; !p.turned && k < 16; k++) p.c[i] += half_at(byte_of(p.a, row, k), p.bf16) * half_at(byte_of(p.b, col, k), p.bf16);
     }
     if (late_products) mark(p, -1);
 }
@@ -180,7 +226,7 @@ static void och_group_begin() { begun = true; }
 static void och_group_end() { products.commit(); }
 static void group_mma(f32 *c, u64 a, u64 b, int n, bool bf16) {
     if (!begun) broken("a product without wgmma.fence before it");
-    product p = {c, a, b, n, bf16};
+    product p = {c, a, b, n, bf16, false, {}};
     if (!late_products) return run_product(p);
     mark(p, 1);
     products.add(p);
@@ -253,25 +299,14 @@ template <class V> static V och_load_any(const void *p, bool turned) {
 }
 #define och_load_matrix(p) (och_load_any<u32x4>(p, false))
 #define och_load_turned(p) (och_load_any<u32x4>(p, true))
-static f32 value_of(u16 h, bool bf16) {
-    u32 u = (u32)h << 16;
-    f32 x;
-    if (bf16) memcpy(&x, &u, 4);
-    else {
-        f16 f;
-        f.h = h;
-        x = f;
-    }
-    return x;
-}
 // PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type": element i of A is row group or group + 8 and column
 // 2 (lane % 4) + i % 2, from the fifth on 8 more; B's is that row, of column group; C's rows are A's, its columns 2 (lane % 4) + i % 2.
-static f32 shown_half(int lane, int at, int i, bool bf16) { return value_of((u16)(shown(lane, at + i / 2) >> 16 * (i % 2)), bf16); }
-static f32 a_at(int row, int k, int at, bool bf16) {
+static u16 shown_half(int lane, int at, int i) { return (u16)(shown(lane, at + i / 2) >> 16 * (i % 2)); }
+static u16 half_bits_of_a(int row, int k) {
     for (int lane = 0; lane < 32; lane++)
         for (int i = 0; i < 8; i++) {
             int r = i < 2 || (i >= 4 && i < 6) ? lane / 4 : lane / 4 + 8, c = lane % 4 * 2 + (i & 1) + (i >= 4 ? 8 : 0);
-            if (r == row && c == k) return shown_half(lane, at, i, bf16);
+            if (r == row && c == k) return shown_half(lane, 0, i);
         }
     abort();
 }
@@ -279,7 +314,7 @@ static f32 b_at(int k, int col, int at, bool bf16) {
     for (int lane = 0; lane < 32; lane++)
         for (int i = 0; i < 4; i++) {
             int r = lane % 4 * 2 + (i & 1) + (i >= 2 ? 8 : 0);
-            if (r == k && lane / 4 == col) return shown_half(lane, at, i, bf16);
+            if (r == k && lane / 4 == col) return value_of(shown_half(lane, at, i), bf16);
         }
     abort();
 }
@@ -290,13 +325,33 @@ template <class A, class B, class C> static C wave_mma(A a, B b, C c, bool bf16)
     meet_wave();
     for (int i = 0; i < 4; i++) {
         int row = i < 2 ? lane / 4 : lane / 4 + 8, col = lane % 4 * 2 + (i & 1);
-        for (int k = 0; k < 16; k++) c[i] += a_at(row, k, 0, bf16) * b_at(k, col, 4, bf16);
+        for (int k = 0; k < 16; k++) c[i] += value_of(half_bits_of_a(row, k), bf16) * b_at(k, col, 4, bf16);
     }
     meet_wave();
     return c;
 }
 #define och_mma_mma_m16n8k16_f16(a, b, c) (wave_mma(a, b, c, false))
 #define och_mma_mma_m16n8k16_bf16(a, b, c) (wave_mma(a, b, c, true))
+
+// A's fragments for wgmma.m64nNk16 are, in each wave's 16 rows, those for mma.m16n8k16.
+template <class A> static void group_mma_turned(f32 *c, A a, u64 b, int n, bool bf16) {
+    if (!begun) broken("a product without wgmma.fence before it");
+    product p = {c, 0, b, n, bf16, true, {}};
+    show(0, a);
+    meet_wave();
+    for (int r = 0; r < 2; r++)
+        for (int k = 0; k < 16; k++) p.own[r][k] = (u16)half_bits_of_a(thread_number % 32 / 4 + 8 * r, k);
+    meet_wave();
+    if (!late_products) return run_product(p);
+    mark(p, 1);
+    products.add(p);
+}
+#define HOST_TURNED(n)                                                                                                              \
+    template <class V, class A> static void och_group_mma_m64n##n##k16_bf16_turned(V *c, A a, u64 b) { group_mma_turned((f32 *)c, a, b, n, true); } \
+    template <class V, class A> static void och_group_mma_m64n##n##k16_f16_turned(V *c, A a, u64 b) { group_mma_turned((f32 *)c, a, b, n, false); }
+HOST_TURNED(32) HOST_TURNED(48) HOST_TURNED(64) HOST_TURNED(96) HOST_TURNED(128) HOST_TURNED(192)
+#define och_group_words(...) (och_bits<u32x4>(__VA_ARGS__))
+template <class V, int M> static void och_group_hold(V (&)[M]) {}
 
 // ---- threads ----
 static void on_threads(int n, void *(*one)(void *)) {

@@ -52,10 +52,12 @@ static inline void put_kernel(const char *p, och_strbuf *out) {
         end = p + strcspn(p, "\n");
         if (*end) end++;
         if (begins(p, word) && sscanf(p + sizeof word - 1, "%15s %63[^[][%u]", type, name, &n) == 3) {
-            och_strbuf_printf(out, "    %s *const %s = (%s *)(och_lds + %u);\n", type, name, type, at);
+            och_strbuf_printf(out, "    const lds_array<%s> %s = {(%s *)(och_lds + %u)};\n", type, name, type, at);
             unsigned size = strstr(type, "32") ? 4 : strstr(type, "16") ? 2 : strstr(type, "64") ? 8 : 1;
             at += (n * size + 15) / 16 * 16;
-        } else if (begins(p, "    alignas(16) extern __shared__ ")) och_strbuf_puts(out, "\n");
+        } else if (sscanf(p, "    %15s *const %63s = (%*[^)])(och_lds + %u)", type, name, &n) == 3)
+            och_strbuf_printf(out, "    const lds_array<%s> %s = {(%s *)(och_lds + %u)};\n", type, name, type, n);
+        else if (begins(p, "    alignas(16) extern __shared__ ")) och_strbuf_puts(out, "\n");
         else och_strbuf_append(out, p, (size_t)(end - p));
     }
 }

@@ -246,7 +246,7 @@ static void faults_are_found(void **state) {
 static void the_instruction(void **state) {
     (void)state;
     och_strbuf t = {0};
-    och_kl_group_matrix_text(OCH_KL_F16, 16, &t);
+    och_kl_group_matrix_text(OCH_KL_F16, 16, false, &t);
     assert_string_equal(
         och_strbuf_str(&t),
         "static __device__ __forceinline__ void och_group_mma_m64n16k16_f16(f32x4 *c, u64 a, u64 b) {\n"

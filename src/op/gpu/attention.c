@@ -95,9 +95,15 @@ static och_status tiles_kernel(const och_device *d, const och_op_call *c, const 
                               a->kv.block_tokens, a->kv.block_tokens % 32 ? 16 : 32, a->kv.head_dim > 128 ? 2 : 4);
 }
 
-/* How rows of attention_rows are cut: where copies go by themselves and halves in LDS are read turned. NULL: tiles are better. */
+/* How rows of attention_rows are cut, by the first letters of an architecture: where copies go by themselves and halves in LDS are
+ * read turned; as many positions a step as registers hold, in as much LDS as there is. NULL: tiles are better. */
 static const char *rows_cut(const och_device *d) {
-    return !strncmp(d->info.arch, "sm_", 3) ? "BM=128,WAVES=8,STAGES=2" : NULL;
+    static const char *const cuts[][2] = {{"sm_90", "BM=128,WAVES=8,STAGES=2,STEP=128"},
+                                          {"sm_80", "BM=128,WAVES=8,STAGES=2,STEP=64"},
+                                          {"sm_", "BM=64,WAVES=4,STAGES=2,STEP=64"}};
+    for (size_t i = 0; i < OCH_COUNT(cuts); i++)
+        if (!strncmp(d->info.arch, cuts[i][0], strlen(cuts[i][0]))) return cuts[i][1];
+    return NULL;
 }
 
 /* Heads of at most so many elements leave registers for a step's scores; of blocks of at most so many tokens LDS holds four. */
