@@ -348,8 +348,8 @@ static void state_of_bytes(kernel_rig *k) {
                        args, tiles ? 12 : 13);
         if (!tiles) {
             och_kl_actual merge[] = {kernel_rig_f32(k, "part", part, n * HEADS, HD + 4), kernel_rig_f32(k, "y", found, n, QD),
-                                     och_gpu_int("splits", 1)};
-            kernel_rig_run(k, "attention_merge", "HD=64", merge, 3);
+                                     {.name = "codes"}, och_gpu_int("splits", 1)};
+            kernel_rig_run(k, "attention_merge", "HD=64", merge, 4);
         }
         double error = 0, square = 0;
         for (int i = 0; i < n; i++)

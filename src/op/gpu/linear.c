@@ -125,16 +125,19 @@ static och_status codes_kernel(const och_device *d, const och_op_call *c, int b,
                               (int)c->attr.linear.glu, b);
 }
 
-static och_status vec_kernel(const och_device *d, const och_tensor *w, int b, och_act glu, bool invariant,
+/* `early`: units of a lane to load before what x comes from has ended, 0: as tuned. */
+static och_status vec_kernel(const och_device *d, const och_tensor *w, int b, int early, och_act glu, bool invariant,
                              const och_gpu_kernel **out_k, och_err *err) {
     const char *f = och_format_get(w->dtype)->name;
     if (glu != OCH_ACT_NONE) return och_gpu_kernel_get(d, "matvec_glu", out_k, err, "F=%s,ACT=%d,B=%d", f, (int)glu, b);
     /* Two rounds of clusters for eight rows of x would take more scalar registers than waves of 64 have. */
     if (short_rows(w)) return och_gpu_kernel_get(d, "matvec", out_k, err, "F=%s,B=%d,C=8,PER=%d", f, b, b == MAX_B ? 32 : 64);
     const char *cut = invariant || b > 1 ? "" : tuned(d, w, false);
-    och_status st = och_gpu_kernel_get(d, "matvec", out_k, err, "%sF=%s,B=%d", cut, f, b);
+    bool asks = early && b == 1 && !*cut;
+    och_status st = asks ? och_gpu_kernel_get(d, "matvec", out_k, err, "EARLY=%d,F=%s,B=1", early, f)
+                         : och_gpu_kernel_get(d, "matvec", out_k, err, "%sF=%s,B=%d", cut, f, b);
     /* a pack without it, and no compiler */
-    return st == OCH_UNAVAILABLE && *cut ? och_gpu_kernel_get(d, "matvec", out_k, err, "F=%s,B=%d", f, b) : st;
+    return st == OCH_UNAVAILABLE && (asks || *cut) ? och_gpu_kernel_get(d, "matvec", out_k, err, "F=%s,B=%d", f, b) : st;
 }
 
 /* Three products of one row in one launch, which must not end with another sum than they do apart where that is asked. */
@@ -184,6 +187,14 @@ static bool owns(const och_device *d, const och_op_call *c, bool invariant) {
     for (int i = 0; i < c->attr.linear.n_weights; i++) /* a workgroup would read what another has written */
         if (overlap(&c->out[i], x)) return false;
     return true;
+}
+
+/* A row that comes as codes leaves such a product nothing to make of it; its weights are on their way as early. */
+static int early_of(const och_device *d, const och_op_call *c, int64_t n, bool invariant) {
+    const och_tensor *w = &c->in[OCH_LINEAR_W0];
+    const own_row *row = own_of(d);
+    if (n != 1 || invariant || !och_op_codes(&c->in[OCH_LINEAR_XCODES], n) || !may_own(d, c)) return 0;
+    return (int)OCH_MIN(row ? row->early : 1, (w->cols / 32 + d->info.wave_size - 1) / d->info.wave_size);
 }
 
 static och_status own_kernel(const och_device *d, const och_op_call *c, int width, const och_gpu_kernel **out_k, och_err *err) {
@@ -274,7 +285,7 @@ och_status och_gpu_linear_supports(const och_device *d, const och_op_call *c, oc
         if (!(fused && i))
             for (size_t b = 0; b < OCH_COUNT(buckets); b++)
                 for (int invariant = 0; invariant < 2; invariant++)
-                    OCH_TRY(vec_kernel(d, w, buckets[b], fused ? a->glu : OCH_ACT_NONE, invariant, NULL, err));
+                    OCH_TRY(vec_kernel(d, w, buckets[b], 0, fused ? a->glu : OCH_ACT_NONE, invariant, NULL, err));
         for (int many = 0; many < 2; many++) {
             int64_t n = many ? c->in[OCH_LINEAR_X].rows : few(d, c) + 1;
             half_kind kind;
@@ -289,7 +300,9 @@ och_status och_gpu_linear_supports(const och_device *d, const och_op_call *c, oc
     }
     for (int kind = 0; kind < HALF_KINDS; kind++)
         if (any[kind]) OCH_TRY(f16_kernel(d, c, (half_kind)kind, NULL, err));
-    if (may_own(d, c)) {
+    int early = early_of(d, c, 1, false);
+    for (int i = 0; i < a->n_weights && early; i++) OCH_TRY(vec_kernel(d, &c->in[OCH_LINEAR_W0 + i], 1, early, OCH_ACT_NONE, false, NULL, err));
+    if (may_own(d, c) && !och_tensor_present(&c->in[OCH_LINEAR_XCODES])) {
         och_status st = own_kernel(d, c, 4, NULL, err);
         if (st != OCH_OK && st != OCH_UNAVAILABLE) return st;
         och_err_clear(err);
@@ -466,7 +479,8 @@ static och_status product(job *j, int i, const och_tensor *residual, const och_t
     for (int64_t at = 0; at < x.rows; at += MAX_B) {
         int64_t n = OCH_MIN(x.rows - at, MAX_B);
         const och_gpu_kernel *kernel;
-        OCH_TRY(vec_kernel(j->ctx->queue->device, w, bucket(n), OCH_ACT_NONE, j->ctx->batch_invariant, &kernel, err));
+        int early = early_of(j->ctx->queue->device, j->c, j->x.rows, j->ctx->batch_invariant);
+        OCH_TRY(vec_kernel(j->ctx->queue->device, w, bucket(n), early, OCH_ACT_NONE, j->ctx->batch_invariant, &kernel, err));
         och_tensor xs = rows_of(&x, at, n), rs = rows_of(residual, at, n), ys = rows_of(y, at, n);
         och_kl_actual args[] = {och_gpu_weight("w", w), och_gpu_tensor("x", &xs),
                                 och_gpu_vector("bias", &j->c->in[OCH_LINEAR_B0 + i]), och_gpu_tensor("residual", &rs),
@@ -502,7 +516,7 @@ static och_status gated_vec(job *j, const och_tensor *y, och_err *err) {
     for (int64_t at = 0; at < x.rows; at += MAX_B) {
         int64_t n = OCH_MIN(x.rows - at, MAX_B);
         const och_gpu_kernel *kernel;
-        OCH_TRY(vec_kernel(j->ctx->queue->device, w0, bucket(n), j->c->attr.linear.glu, j->ctx->batch_invariant, &kernel, err));
+        OCH_TRY(vec_kernel(j->ctx->queue->device, w0, bucket(n), 0, j->c->attr.linear.glu, j->ctx->batch_invariant, &kernel, err));
         och_tensor xs = rows_of(&x, at, n), ys = rows_of(y, at, n);
         och_kl_actual args[] = {och_gpu_weight("w0", w0),
                                 och_gpu_weight("w1", w1),
