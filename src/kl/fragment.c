@@ -85,3 +85,13 @@ bool och_kl_fragment_pack_k(och_kl_fragment *a, och_kl_fragment *b) {
     }
     return true;
 }
+
+static void turn(och_kl_fragment_bit *bits, int n) {
+    for (int i = 0; i < n; i++)
+        if (bits[i].axis != '-') bits[i].axis = bits[i].axis == 'r' ? 'c' : 'r';
+}
+
+void och_kl_fragment_turn(och_kl_fragment *f) {
+    turn(f->lane, f->n_lane_bits);
+    turn(f->elem, f->n_elem_bits);
+}

@@ -31,5 +31,7 @@ unsigned och_kl_fragment_copies(const och_kl_fragment *f, uint32_t rows, uint32_
 /* Since a sum may run in any order as long as A and B agree: the same layout with k renumbered so that the element bits among
  * it come first, and loads from memory are wide. Both layouts of an instruction keep agreeing. */
 bool och_kl_fragment_pack_k(och_kl_fragment *a, och_kl_fragment *b);
+/* Rows become columns, and columns rows. */
+void och_kl_fragment_turn(och_kl_fragment *f);
 
 #endif

@@ -2,9 +2,10 @@
 
 #include <string.h>
 
-void och_kl_tile_layout_of(const och_kl_matrix *m, och_kl_tile_layout *out_l) {
+void och_kl_tile_layout_of(const och_kl_matrix *m, bool turned, och_kl_tile_layout *out_l) {
     memset(out_l, 0, sizeof *out_l);
     if (!och_kl_fragment_parse(m->c, &out_l->f)) return;
+    if (turned) och_kl_fragment_turn(&out_l->f);
     out_l->n_elems = 1u << out_l->f.n_elem_bits;
     for (uint32_t e = 0; e < out_l->n_elems; e++) {
         och_kl_fragment_at(&out_l->f, 0, e, &out_l->row[e], &out_l->col[e]);
@@ -115,7 +116,7 @@ och_status och_kl_tile_create(och_kl_code *c, och_kl_list *to, och_kl_pos pos, c
     if (!t) c->failed = true;
     if (!t || c->failed) return och_kl_tile_done(c, err);
     och_kl_tile_layout l;
-    och_kl_tile_layout_of(m, &l);
+    och_kl_tile_layout_of(m, false, &l);
     t->base = base;
     t->rows = rows;
     t->cols = cols;
@@ -142,9 +143,11 @@ och_status och_kl_tile_create(och_kl_code *c, och_kl_list *to, och_kl_pos pos, c
     t->row0 = och_kl_tile_let(c, to, pos, "row",
                               och_kl_binary(c, pos, '+', och_kl_use(c, pos, t->wave_row0),
                                             och_kl_tile_lane_part(c, pos, &l.f, t->lane, 'r')));
+    t->declares[2] = to->last;
     t->col0 = och_kl_tile_let(c, to, pos, "col",
                               och_kl_binary(c, pos, '+', och_kl_use(c, pos, t->wave_col0),
                                             och_kl_tile_lane_part(c, pos, &l.f, t->lane, 'c')));
+    t->declares[3] = to->last;
     const och_kl_type vector = och_kl_type_of(base, (int)l.n_elems);
     t->acc = och_kl_new_var(c, name, vector, OCH_KL_REG, (uint32_t[]){t->frag_rows * t->frag_cols}, 1);
     och_kl_ins *i = t->acc ? och_kl_ins_new(c, to, OCH_KL_I_DECLARE, pos) : NULL;
@@ -178,7 +181,7 @@ static och_kl_tile_at element(och_kl_code *c, och_kl_pos pos, const och_kl_tile 
 och_status och_kl_tile_map(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t, och_kl_tile_map_fn value,
                            void *self, och_err *err) {
     och_kl_tile_layout l;
-    och_kl_tile_layout_of(t->matrix, &l);
+    och_kl_tile_layout_of(t->matrix, t->turned, &l);
     och_kl_tile_touch(c, to, pos, t);
     for (uint32_t fr = 0; fr < t->frag_rows; fr++)
         for (uint32_t fc = 0; fc < t->frag_cols; fc++) {
@@ -201,7 +204,7 @@ och_status och_kl_tile_map(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_
 och_status och_kl_tile_each(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t, och_kl_tile_each_fn body,
                             void *self, och_err *err) {
     och_kl_tile_layout l;
-    och_kl_tile_layout_of(t->matrix, &l);
+    och_kl_tile_layout_of(t->matrix, t->turned, &l);
     och_kl_tile_touch(c, to, pos, t);
     for (uint32_t fr = 0; fr < t->frag_rows; fr++)
         for (uint32_t fc = 0; fc < t->frag_cols; fc++)

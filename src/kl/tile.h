@@ -23,11 +23,12 @@ typedef struct och_kl_tile {
     bool given_split;         /* the waves along the sides are as the kernel says */
     bool settled;             /* an element has been touched: its place stays */
     bool by_fours;            /* four waves share 64 rows, 16 each: for instructions of four waves */
+    bool turned;              /* by fours, and 64 columns are what they share: fragments lie with their rows along the columns */
     bool pending;             /* such instructions are under way */
     uint32_t n_row_slots;     /* rows of which a lane holds elements */
     och_kl_var *acc;          /* REG [frag_rows * frag_cols], each a vector of a fragment's elements */
     och_kl_var *lane, *wave;  /* i32 */
-    och_kl_ins *declares[2];  /* of wave_row0 and wave_col0 */
+    och_kl_ins *declares[4];  /* of wave_row0, wave_col0, row0 and col0 */
     och_kl_var *wave_row0, *wave_col0; /* i32, wave-uniform: the wave's first row and column in the tile */
     och_kl_var *row0, *col0;  /* i32: the lane's */
     och_kl_var *as_operand;   /* LDS [rows][cols + 8] of products whose A it is; NULL until needed */

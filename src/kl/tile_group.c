@@ -38,12 +38,37 @@ static bool split(const och_kl_tile *t, uint32_t fours, uint32_t *out_rows, uint
     return false;
 }
 
+/* A tile of too few rows for an instruction, with 64 columns a four: they are the instruction's rows, which are Bt's then. */
+static bool turn(och_kl_code *c, och_kl_pos pos, och_kl_tile *t, uint32_t fours) {
+    if (t->rows % 16 || t->rows > OCH_KL_GROUP_MOST_COLS || t->cols != OCH_KL_GROUP_ROWS * fours) return false;
+    for (int i = 0; i < 4; i++)
+        if (!t->declares[i]) return false;
+    och_kl_tile_layout l;
+    och_kl_tile_layout_of(t->matrix, true, &l);
+    och_kl_ir *col = och_kl_binary(c, pos, '*', och_kl_use(c, pos, t->wave), och_kl_tile_i32(c, pos, t->matrix->m));
+    och_kl_ir *row_in = och_kl_tile_lane_part(c, pos, &l.f, t->lane, 'r'), *col_in = och_kl_tile_lane_part(c, pos, &l.f, t->lane, 'c');
+    if (!col || !row_in || !col_in) return false;
+    t->declares[0]->value = och_kl_tile_i32(c, pos, 0);
+    t->declares[1]->value = col;
+    t->declares[2]->value = och_kl_binary(c, pos, '+', och_kl_use(c, pos, t->wave_row0), row_in);
+    t->declares[3]->value = och_kl_binary(c, pos, '+', och_kl_use(c, pos, t->wave_col0), col_in);
+    t->by_fours = t->turned = t->settled = true;
+    t->wave_rows = 1;
+    t->wave_cols = fours * OCH_KL_GROUP_WAVES;
+    t->row_step = t->matrix->n;
+    t->frag_rows = t->rows / t->matrix->n;
+    t->frag_cols = 1;
+    t->n_row_slots = t->frag_rows * l.n_slots;
+    return !c->failed;
+}
+
 bool och_kl_tile_by_fours(och_kl_code *c, och_kl_pos pos, och_kl_tile *t, const och_kl_tile_lds *a, const och_kl_tile_lds *bt) {
     uint32_t waves = t->wave_rows * t->wave_cols, fours = waves / OCH_KL_GROUP_WAVES, rows, cols;
     if (!(c->profile.target.target->ops & OCH_GROUP_MATRIX) || t->base != OCH_KL_F32 || a->lds->type.base != bt->lds->type.base) return false;
     if (t->matrix->m != 16 || t->matrix->n != 8 || !operand_fits(c, a) || !operand_fits(c, bt)) return false;
     if (t->by_fours) return true;
-    if (t->settled || t->given_split || waves % OCH_KL_GROUP_WAVES || !split(t, fours, &rows, &cols)) return false;
+    if (t->settled || t->given_split || waves % OCH_KL_GROUP_WAVES) return false;
+    if (!split(t, fours, &rows, &cols)) return turn(c, pos, t, fours);
     och_kl_ir *four = och_kl_binary(c, pos, '/', och_kl_use(c, pos, t->wave), och_kl_tile_i32(c, pos, OCH_KL_GROUP_WAVES));
     och_kl_ir *in_four = och_kl_binary(c, pos, '%', och_kl_use(c, pos, t->wave), och_kl_tile_i32(c, pos, OCH_KL_GROUP_WAVES));
     och_kl_ir *row = och_kl_binary(c, pos, '*', och_kl_binary(c, pos, '/', four, och_kl_tile_i32(c, pos, cols)),
@@ -60,7 +85,7 @@ bool och_kl_tile_by_fours(och_kl_code *c, och_kl_pos pos, och_kl_tile *t, const 
     t->wave_cols = cols;
     t->row_step = OCH_KL_GROUP_ROWS;
     och_kl_tile_layout l;
-    och_kl_tile_layout_of(t->matrix, &l);
+    och_kl_tile_layout_of(t->matrix, false, &l);
     t->frag_rows = t->rows / rows / OCH_KL_GROUP_ROWS;
     t->frag_cols = t->cols / cols / t->matrix->n;
     t->n_row_slots = t->frag_rows * l.n_slots;
@@ -93,16 +118,23 @@ static och_kl_ir *act(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_in
 
 void och_kl_tile_group_mma(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t, const och_kl_tile_lds *a,
                            const och_kl_tile_lds *bt) {
-    uint32_t n = t->cols / t->wave_cols, bytes = och_kl_base_bytes(a->lds->type.base);
+    uint32_t n = t->turned ? t->rows : t->cols / t->wave_cols, bytes = och_kl_base_bytes(a->lds->type.base);
+    uint32_t turns = t->turned ? 1 : t->frag_rows;
     int extra = (int)n + (a->lds->type.base == OCH_KL_BF16 ? OCH_KL_GROUP_BF16 : 0);
     och_kl_ir *in_four = och_kl_binary(c, pos, '%', och_kl_use(c, pos, t->wave), och_kl_tile_i32(c, pos, OCH_KL_GROUP_WAVES));
-    och_kl_ir *first = och_kl_binary(c, pos, '-', och_kl_use(c, pos, t->wave_row0),
+    och_kl_ir *first = och_kl_binary(c, pos, '-', och_kl_use(c, pos, t->turned ? t->wave_col0 : t->wave_row0),
                                      och_kl_binary(c, pos, '*', in_four, och_kl_tile_i32(c, pos, t->matrix->m)));
-    och_kl_var *from_a = place(c, to, pos, "a_place", a, first, 0), *from_b = place(c, to, pos, "b_place", bt, och_kl_use(c, pos, t->wave_col0), 0);
+    och_kl_ir *other = t->turned ? och_kl_tile_i32(c, pos, 0) : och_kl_use(c, pos, t->wave_col0);
+    if (t->turned) {
+        const och_kl_tile_lds *x = a;
+        a = bt;
+        bt = x;
+    }
+    och_kl_var *from_a = place(c, to, pos, "a_place", a, first, 0), *from_b = place(c, to, pos, "b_place", bt, other, 0);
     if (!from_a || !from_b) return;
     (void)act(c, to, pos, OCH_KL_F_GROUP_BEGIN, 0, NULL, 0);
     for (uint32_t k = 0; k < a->depth; k += 16)
-        for (uint32_t fr = 0; fr < t->frag_rows && !c->failed; fr++) {
+        for (uint32_t fr = 0; fr < turns && !c->failed; fr++) {
             och_kl_ir *args[2] = {moved(c, pos, from_a, ((uint64_t)fr * OCH_KL_GROUP_ROWS * a->stride + k) * bytes),
                                   moved(c, pos, from_b, (uint64_t)k * bytes)};
             och_kl_ir *x = act(c, to, pos, OCH_KL_F_GROUP_MMA, extra, args, 2);

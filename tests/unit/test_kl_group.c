@@ -157,7 +157,7 @@ static double run(const one *o, const double *want, bool late_copies, bool late_
     return status || isnan(error) ? INFINITY : error / all;
 }
 
-/* Tiles of which one group has all rows, one or two groups the rows, two the columns; each width of swizzled rows; depths with and
+/* Tiles of which one group has all rows, one or two groups the rows, two the columns; of few rows; each width of swizzled rows; depths with and
  * without products under way at the barrier; rows, columns and k that end within a tile. */
 static const one cases[] = {
     {"F=BF16,W=bf16,T=bf16,BM=128,BN=256,BK=64,STAGES=4,WAVES=8", 130, 300, 456, 1e-11},
@@ -170,6 +170,9 @@ static const one cases[] = {
     {"F=Q4_K,BM=128,BN=128,BK=64,STAGES=4,WAVES=8", 100, 130, 512, 1e-6},
     {"F=Q8_0,BM=128,BN=64,BK=64,STAGES=3,WAVES=8", 128, 64, 320, 1e-6},
     {"F=Q6_K,BM=64,BN=64,BK=64,STAGES=2,WAVES=4", 64, 64, 256, 1e-6},
+    {"F=BF16,W=bf16,T=bf16,BM=16,BN=64,BK=64,SUB=2,STAGES=4,WAVES=4", 9, 140, 712, 1e-11}, /* turned: 64 columns a group */
+    {"F=F16,BM=32,BN=128,BK=32,STAGES=3,WAVES=8", 40, 130, 328, 1e-11},
+    {"F=Q4_K,BM=32,BN=64,BK=64,SUB=4,STAGES=2,WAVES=4", 50, 72, 512, 1e-6},
 };
 
 static void products_are_right(void **state) {
@@ -209,6 +212,8 @@ static const struct {
     {3, "och_group_place<32>(", "och_group_place<64>("},
     {1, "a_place + 514ull", "a_place + 513ull"},              /* half a step of k */
     {4, "wave / 4 * 128", "wave / 4 * 64"},                   /* rows of another group */
+    {11, "wave * 16", "wave / 4 * 64"},                       /* columns of another wave */
+    {10, "och_group_wait<0>(", "och_group_wait<1>("},         /* of two products a turn the second */
 };
 
 static void faults_are_found(void **state) {

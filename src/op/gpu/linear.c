@@ -225,10 +225,11 @@ static och_status qkv_kernel(const och_device *d, const och_op_call *c, const oc
 
 /* How a product of n rows with w is cut: the first way whose tiles are enough for nearly every multiprocessor. */
 static const char *tiles(const och_device *d, const och_tensor *w, int64_t n) {
-#define OCH_TILES(arch, format, bm, bn, spec) {arch, format, bm, bn, spec},
+#define OCH_TILES(arch, format, most, bm, bn, spec) {arch, format, most, bm, bn, spec},
     static const struct {
         const char *arch;
         och_dtype format; /* NONE: any */
+        int64_t most;     /* 0: any */
         uint64_t bm, bn;  /* 0: any number of rows */
         const char *spec;
     } rows[] = {
@@ -238,6 +239,7 @@ static const char *tiles(const och_device *d, const och_tensor *w, int64_t n) {
     uint64_t units = (uint64_t)d->info.n_compute_units, enough = units - units / 16;
     for (size_t i = FIND_ROW(d, rows, 0); i < OCH_COUNT(rows); i = FIND_ROW(d, rows, i + 1)) {
         if (rows[i].format != OCH_DTYPE_NONE && rows[i].format != w->dtype) continue;
+        if (rows[i].most && n > rows[i].most) continue;
         if (!rows[i].bm || och_u64_ceil_div((uint64_t)n, rows[i].bm) * och_u64_ceil_div((uint64_t)w->rows, rows[i].bn) >= enough)
             return rows[i].spec;
     }
