@@ -71,13 +71,15 @@ int main(int argc, char **argv) {
             fprintf(stderr, "tiles: %s: expected F=a format\n", argv[i]);
             return 2;
         }
-        uint64_t copies = OCH_MIN(och_u64_ceil_div(AROUND, bytes), (uint64_t)repeats), each = (bytes + 255) / 256 * 256;
-        must(och_buf_alloc(d, copies * each, OCH_MEM_DEVICE, &w, &err), &err, "w");
-        fill(d, q, w.addr, copies * each, &err);
+        uint64_t each = (bytes + 255) / 256 * 256, copies = OCH_MIN(och_u64_ceil_div(AROUND, each), (uint64_t)repeats);
+        if (w.size_bytes < copies * each) {
+            och_buf_free(&w);
+            must(och_buf_alloc(d, copies * each, OCH_MEM_DEVICE, &w, &err), &err, "w");
+            fill(d, q, w.addr, copies * each, &err);
+        }
         const och_gpu_kernel *code;
         if (och_gpu_kernel_get(d, "matmul", &code, &err, "%s", argv[i]) != OCH_OK) {
             printf("%s: %s\n", argv[i], err.message);
-            och_buf_free(&w);
             continue;
         }
         och_op_ctx ctx = {.queue = q};
@@ -106,8 +108,8 @@ int main(int argc, char **argv) {
         printf("%-60s %lld x %lld x %lld: %9.1f us, %7.1f TFLOP/s, %6.0f GB/s of weights\n", argv[i], (long long)n, (long long)m, (long long)k, best * 1e6,
                2.0 * (double)n * (double)m * (double)k / best * 1e-12, (double)bytes / best * 1e-9);
         fflush(stdout);
-        och_buf_free(&w);
     }
+    och_buf_free(&w);
     och_buf_free(&y);
     och_buf_free(&scale);
     och_buf_free(&a);

@@ -142,7 +142,7 @@ och_status och_kl_tile_rows(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och
 och_status och_kl_rowvec_map(och_kl_code *c, och_kl_list *to, och_kl_pos pos, const och_kl_rowvec *v, och_kl_tile_map_fn value,
                              void *self, och_err *err) {
     och_kl_tile_layout l;
-    och_kl_tile_layout_of(v->tile->matrix, &l);
+    och_kl_tile_layout_of(v->tile->matrix, v->tile->turned, &l);
     for (uint32_t s = 0; s < v->tile->n_row_slots && !c->failed; s++) {
         och_kl_tile_at at = {.row_slot = s, .value = och_kl_tile_use(c, pos, v->var, s)};
         at.row = och_kl_binary(c, pos, '+', och_kl_use(c, pos, v->tile->row0),
