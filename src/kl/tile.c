@@ -2,10 +2,10 @@
 
 #include <string.h>
 
-void och_kl_tile_layout_of(const och_kl_matrix *m, bool turned, och_kl_tile_layout *out_l) {
+void och_kl_tile_layout_of(const och_kl_matrix *m, bool across, och_kl_tile_layout *out_l) {
     memset(out_l, 0, sizeof *out_l);
     if (!och_kl_fragment_parse(m->c, &out_l->f)) return;
-    if (turned) och_kl_fragment_turn(&out_l->f);
+    if (across) och_kl_fragment_turn(&out_l->f);
     out_l->n_elems = 1u << out_l->f.n_elem_bits;
     for (uint32_t e = 0; e < out_l->n_elems; e++) {
         och_kl_fragment_at(&out_l->f, 0, e, &out_l->row[e], &out_l->col[e]);
@@ -181,7 +181,7 @@ static och_kl_tile_at element(och_kl_code *c, och_kl_pos pos, const och_kl_tile 
 och_status och_kl_tile_map(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t, och_kl_tile_map_fn value,
                            void *self, och_err *err) {
     och_kl_tile_layout l;
-    och_kl_tile_layout_of(t->matrix, t->turned, &l);
+    och_kl_tile_layout_of(t->matrix, t->across, &l);
     och_kl_tile_touch(c, to, pos, t);
     for (uint32_t fr = 0; fr < t->frag_rows; fr++)
         for (uint32_t fc = 0; fc < t->frag_cols; fc++) {
@@ -204,7 +204,7 @@ och_status och_kl_tile_map(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_
 och_status och_kl_tile_each(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t, och_kl_tile_each_fn body,
                             void *self, och_err *err) {
     och_kl_tile_layout l;
-    och_kl_tile_layout_of(t->matrix, t->turned, &l);
+    och_kl_tile_layout_of(t->matrix, t->across, &l);
     och_kl_tile_touch(c, to, pos, t);
     for (uint32_t fr = 0; fr < t->frag_rows; fr++)
         for (uint32_t fc = 0; fc < t->frag_cols; fc++)

@@ -23,7 +23,7 @@ typedef struct och_kl_tile {
     bool given_split;         /* the waves along the sides are as the kernel says */
     bool settled;             /* an element has been touched: its place stays */
     bool by_fours;            /* four waves share 64 rows, 16 each: for instructions of four waves */
-    bool turned;              /* by fours, and 64 columns are what they share: fragments lie with their rows along the columns */
+    bool across;              /* by fours, and 64 columns are what they share: fragments lie with their rows along the columns */
     bool pending;             /* such instructions are under way */
     uint32_t n_row_slots;     /* rows of which a lane holds elements */
     och_kl_var *acc;          /* REG [frag_rows * frag_cols], each a vector of a fragment's elements */

@@ -41,7 +41,7 @@ static bool split(const och_kl_tile *t, uint32_t fours, uint32_t *out_rows, uint
 }
 
 /* A tile of too few rows for an instruction, with 64 columns a four: they are the instruction's rows, which are Bt's then. */
-static bool turn(och_kl_code *c, och_kl_pos pos, och_kl_tile *t, uint32_t fours) {
+static bool lay_across(och_kl_code *c, och_kl_pos pos, och_kl_tile *t, uint32_t fours) {
     if (t->rows % 16 || t->rows > OCH_KL_GROUP_MOST_COLS || t->cols != OCH_KL_GROUP_ROWS * fours) return false;
     for (int i = 0; i < 4; i++)
         if (!t->declares[i]) return false;
@@ -54,7 +54,7 @@ static bool turn(och_kl_code *c, och_kl_pos pos, och_kl_tile *t, uint32_t fours)
     t->declares[1]->value = col;
     t->declares[2]->value = och_kl_binary(c, pos, '+', och_kl_use(c, pos, t->wave_row0), row_in);
     t->declares[3]->value = och_kl_binary(c, pos, '+', och_kl_use(c, pos, t->wave_col0), col_in);
-    t->by_fours = t->turned = t->settled = true;
+    t->by_fours = t->across = t->settled = true;
     t->wave_rows = 1;
     t->wave_cols = fours * OCH_KL_GROUP_WAVES;
     t->row_step = t->matrix->n;
@@ -70,7 +70,7 @@ bool och_kl_tile_by_fours(och_kl_code *c, och_kl_pos pos, och_kl_tile *t, const 
     if (t->matrix->m != 16 || t->matrix->n != 8 || !operand_fits(c, a) || !operand_fits(c, bt)) return false;
     if (t->by_fours) return true;
     if (t->settled || t->given_split || waves % OCH_KL_GROUP_WAVES) return false;
-    if (!split(t, fours, &rows, &cols)) return turn(c, pos, t, fours);
+    if (!split(t, fours, &rows, &cols)) return lay_across(c, pos, t, fours);
     och_kl_ir *four = och_kl_binary(c, pos, '/', och_kl_use(c, pos, t->wave), och_kl_tile_i32(c, pos, OCH_KL_GROUP_WAVES));
     och_kl_ir *in_four = och_kl_binary(c, pos, '%', och_kl_use(c, pos, t->wave), och_kl_tile_i32(c, pos, OCH_KL_GROUP_WAVES));
     och_kl_ir *row = och_kl_binary(c, pos, '*', och_kl_binary(c, pos, '/', four, och_kl_tile_i32(c, pos, cols)),
@@ -100,7 +100,7 @@ bool och_kl_tile_short_fits(const och_kl_code *c, const och_kl_tile *t, const oc
     uint64_t from = lds_offset(c, a->lds), behind = lds_offset(c, bt->lds);
     return (c->profile.target.target->ops & OCH_GROUP_MATRIX) && t->base == OCH_KL_F32 && a->lds->type.base == bt->lds->type.base &&
            t->rows == OCH_KL_GROUP_ROWS && t->cols % 16 == 0 && t->cols <= OCH_KL_GROUP_MOST_COLS && waves == OCH_KL_GROUP_WAVES &&
-           !t->turned && (t->by_fours || (!t->settled && !t->given_split)) && t->matrix->m == 16 && t->matrix->n == 8 &&
+           !t->across && (t->by_fours || (!t->settled && !t->given_split)) && t->matrix->m == 16 && t->matrix->n == 8 &&
            operand_fits(c, a) && operand_fits(c, bt) && from < behind &&
            a->rows <= t->rows &&
            lds_bytes(bt->lds) >= (uint64_t)(t->rows - a->rows) * row_bytes(a);
@@ -132,14 +132,14 @@ static och_kl_ir *act(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_in
 
 void och_kl_tile_group_mma(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t, const och_kl_tile_lds *a,
                            const och_kl_tile_lds *bt) {
-    uint32_t n = t->turned ? t->rows : t->cols / t->wave_cols, bytes = och_kl_base_bytes(a->lds->type.base);
-    uint32_t turns = t->turned ? 1 : t->frag_rows;
+    uint32_t n = t->across ? t->rows : t->cols / t->wave_cols, bytes = och_kl_base_bytes(a->lds->type.base);
+    uint32_t turns = t->across ? 1 : t->frag_rows;
     int extra = (int)n + (a->lds->type.base == OCH_KL_BF16 ? OCH_KL_GROUP_BF16 : 0);
     och_kl_ir *in_four = och_kl_binary(c, pos, '%', och_kl_use(c, pos, t->wave), och_kl_tile_i32(c, pos, OCH_KL_GROUP_WAVES));
-    och_kl_ir *first = och_kl_binary(c, pos, '-', och_kl_use(c, pos, t->turned ? t->wave_col0 : t->wave_row0),
+    och_kl_ir *first = och_kl_binary(c, pos, '-', och_kl_use(c, pos, t->across ? t->wave_col0 : t->wave_row0),
                                      och_kl_binary(c, pos, '*', in_four, och_kl_tile_i32(c, pos, t->matrix->m)));
-    och_kl_ir *other = t->turned ? och_kl_tile_i32(c, pos, 0) : och_kl_use(c, pos, t->wave_col0);
-    if (t->turned) {
+    och_kl_ir *other = t->across ? och_kl_tile_i32(c, pos, 0) : och_kl_use(c, pos, t->wave_col0);
+    if (t->across) {
         const och_kl_tile_lds *x = a;
         a = bt;
         bt = x;

@@ -215,7 +215,7 @@ static och_status product(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_k
                           const och_kl_tile_lds *a, const och_kl_tile_lds *b_of, bool turned, och_err *err) {
     och_kl_base in = a ? a->lds->type.base : b_of->lds->type.base;
     uint32_t depth = from ? from->cols : a->depth;
-    if (t->turned)
+    if (t->across)
         return och_err_set(err, OCH_INVALID, "mma into a tile of %u rows that instructions of four waves fill: expected swizzled operands of one type",
                            t->rows);
     och_kl_tile_touch(c, to, pos, t);
@@ -367,7 +367,7 @@ och_status och_kl_tile_to_lds(och_kl_code *c, och_kl_list *to, och_kl_pos pos, o
     och_kl_base out = p->lds->type.base;
     och_kl_tile_layout l;
     och_kl_tile_touch(c, to, pos, t);
-    och_kl_tile_layout_of(t->matrix, t->turned, &l);
+    och_kl_tile_layout_of(t->matrix, t->across, &l);
     /* Side by side in registers and in LDS: stored together where the rows' distance keeps them aligned. */
     uint32_t run = run_of(&l.f);
     if (p->stride % run) run = 1;

@@ -13,7 +13,7 @@ typedef struct och_kl_tile_layout {
     uint32_t slot[64];         /* which of the fragment's rows that the lane holds */
     uint32_t n_slots, slot_row[64];
 } och_kl_tile_layout;
-void och_kl_tile_layout_of(const och_kl_matrix *m, bool turned, och_kl_tile_layout *out_l);
+void och_kl_tile_layout_of(const och_kl_matrix *m, bool across, och_kl_tile_layout *out_l);
 
 static inline och_kl_ir *och_kl_tile_i32(och_kl_code *c, och_kl_pos pos, int64_t v) {
     return och_kl_int(c, pos, och_kl_type_of(OCH_KL_I32, 1), v);

@@ -81,7 +81,7 @@ static och_status reduce(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl
                          och_kl_rowvec **out_v, och_err *err) {
     *out_v = NULL;
     och_kl_tile_layout l;
-    och_kl_tile_layout_of(t->matrix, t->turned, &l);
+    och_kl_tile_layout_of(t->matrix, t->across, &l);
     och_kl_tile_touch(c, to, pos, t);
     och_kl_rowvec *r = och_arena_alloc(&c->arena, 1, sizeof *r);
     och_kl_var *v = och_kl_new_var(c, name, och_kl_type_of(t->base, 1), OCH_KL_REG, &t->n_row_slots, 1);
@@ -142,7 +142,7 @@ och_status och_kl_tile_rows(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och
 och_status och_kl_rowvec_map(och_kl_code *c, och_kl_list *to, och_kl_pos pos, const och_kl_rowvec *v, och_kl_tile_map_fn value,
                              void *self, och_err *err) {
     och_kl_tile_layout l;
-    och_kl_tile_layout_of(v->tile->matrix, v->tile->turned, &l);
+    och_kl_tile_layout_of(v->tile->matrix, v->tile->across, &l);
     for (uint32_t s = 0; s < v->tile->n_row_slots && !c->failed; s++) {
         och_kl_tile_at at = {.row_slot = s, .value = och_kl_tile_use(c, pos, v->var, s)};
         at.row = och_kl_binary(c, pos, '+', och_kl_use(c, pos, v->tile->row0),
@@ -159,7 +159,7 @@ och_status och_kl_rowvec_map(och_kl_code *c, och_kl_list *to, och_kl_pos pos, co
 
 bool och_kl_rowvec_fits(const och_kl_rowvec *v, const och_kl_tile *t) {
     const och_kl_tile *u = v->tile;
-    return u->rows == t->rows && u->wave_rows == t->wave_rows && u->by_fours == t->by_fours && u->turned == t->turned &&
+    return u->rows == t->rows && u->wave_rows == t->wave_rows && u->by_fours == t->by_fours && u->across == t->across &&
            u->matrix->m == t->matrix->m && strcmp(u->matrix->c, t->matrix->c) == 0;
 }
 

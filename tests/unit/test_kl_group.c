@@ -170,7 +170,7 @@ static const one cases[] = {
     {"F=Q4_K,BM=128,BN=128,BK=64,STAGES=4,WAVES=8", 100, 130, 512, 1e-6},
     {"F=Q8_0,BM=128,BN=64,BK=64,STAGES=3,WAVES=8", 128, 64, 320, 1e-6},
     {"F=Q6_K,BM=64,BN=64,BK=64,STAGES=2,WAVES=4", 64, 64, 256, 1e-6},
-    {"F=BF16,W=bf16,T=bf16,BM=16,BN=64,BK=64,SUB=2,STAGES=4,WAVES=4", 9, 140, 712, 1e-11}, /* turned: 64 columns a group */
+    {"F=BF16,W=bf16,T=bf16,BM=16,BN=64,BK=64,SUB=2,STAGES=4,WAVES=4", 9, 140, 712, 1e-11}, /* 64 columns a group */
     {"F=F16,BM=32,BN=128,BK=32,STAGES=3,WAVES=8", 40, 130, 328, 1e-11},
     {"F=Q4_K,BM=32,BN=64,BK=64,SUB=4,STAGES=2,WAVES=4", 50, 72, 512, 1e-6},
     {"F=BF16,W=bf16,T=bf16,BM=64,BN=32,BK=64,SUB=2,STAGES=4,WAVES=4,ROWS=16", 16, 72, 712, 1e-11}, /* A of fewer rows */
