@@ -146,6 +146,7 @@ typedef struct och_kl_arg_ast {
     och_kl_pos pos;
     och_kl_dir dir; /* VALUE: a scalar, or an argument of a function */
     bool optional;  /* in? */
+    bool steady;    /* in steady: no kernel of a step writes it */
     och_kl_type_ast *type; /* NULL: an untyped argument of a function */
     och_kl_name *over; /* `over a, b` after the type of an out buffer: inputs whose memory it may be */
     struct och_kl_arg_ast *next;

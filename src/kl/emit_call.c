@@ -201,14 +201,10 @@ static void emit_copy_async(och_kl_emitter *e, const och_kl_ir *x) {
 /* Of pointers with restrict a compiler knows better than to let the wait stand in the way of a load: those that what came before
  * may have written go through it. */
 static void emit_await(och_kl_emitter *e) {
-    const och_kl_signature *sig = &e->c->signature;
     bool first = true;
     put(e, "och_await(");
     for (const och_kl_var *v = e->c->vars; v; v = v->next) {
-        bool weight = false;
-        if (!v->argument || v->space != OCH_KL_GLOBAL) continue;
-        for (int i = 0; i < sig->n_args; i++) weight |= sig->args[i].kind == OCH_KL_A_WEIGHT && sig->args[i].offset == v->offset;
-        if (weight) continue;
+        if (!v->argument || v->space != OCH_KL_GLOBAL || v->steady) continue;
         put(e, first ? "" : ", ");
         put(e, och_kl_var_name(e, v));
         first = false;

@@ -137,7 +137,7 @@ bool och_kl_unit_of(och_kl_spec *s, const och_kl_expr *e, const och_kl_val *row,
     if (och_kl_count_args(e->args) != 1) return och_kl_error(s->diag, e->pos, "unit takes the unit's number");
     if (!och_kl_eval(s, e->args, &i) || !och_kl_to_index(s, e->args->pos, i, &i)) return false;
     if (!row->buf->in) return och_kl_error(s->diag, e->pos, "%s is `out`: it is not read", row->buf->ast->name);
-    s->read_early |= row->buf->kind != OCH_KL_A_WEIGHT && !s->awaited;
+    s->read_early |= !row->buf->steady && !s->awaited;
     och_kl_level level = och_kl_join(och_kl_join(row->level, i.level), OCH_KL_L_GROUP);
     och_kl_ir *u = och_kl_convert(s->code, e->pos, scalar(OCH_KL_U32), i.ir);
     och_kl_bundle *b = och_kl_bundle_new(s, e->pos, row->buf, row->ir, u, level, streamed);

@@ -230,7 +230,7 @@ static bool place_from(och_kl_spec *s, const och_kl_expr *e, const och_kl_val *b
 }
 
 static bool may_read(och_kl_spec *s, och_kl_pos pos, const och_kl_buffer *b) {
-    s->read_early |= !s->awaited;
+    s->read_early |= !b->steady && !s->awaited;
     if (b->in || b->written) return true;
     och_kl_error(s->diag, pos, "%s is `out`: nothing is in it before this kernel writes", b->ast->name);
     och_kl_note(s->diag, b->ast->pos, "`inout` reads and writes");

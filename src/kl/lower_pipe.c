@@ -650,7 +650,7 @@ bool och_kl_stmt_copy(och_kl_spec *s, const och_kl_stmt *x) {
     c.sub = och_kl_keep_val(s, x->pos, "from", c.sub);
     if (c.sub.kind == OCH_KL_V_BAD) return false;
     if (!c.sub.buf->in) return och_kl_error(s->diag, x->expr->pos, "%s is `out`: it is not read", c.sub.buf->ast->name);
-    s->read_early |= c.sub.buf->kind != OCH_KL_A_WEIGHT && !s->awaited;
+    s->read_early |= !c.sub.buf->steady && !s->awaited;
     c.lds = t.lds;
     c.slot = och_kl_carry(s, x->pos, "slot", t.ir);
     c.rows = t.lds->dims[t.lds->rank - 2];

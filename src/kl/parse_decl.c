@@ -40,6 +40,11 @@ static och_kl_arg_ast *arguments(och_kl_parser *p, bool of_kernel) {
                 och_kl_fail(p, och_kl_here(p), "a function's argument has no direction: it is what the caller gives");
             if (a->dir != OCH_KL_DIR_VALUE && !p->panic) p->t++;
             if (a->dir != OCH_KL_DIR_VALUE && och_kl_accept(p, '?')) a->optional = true;
+            if (a->dir != OCH_KL_DIR_VALUE && och_kl_at_word(p, "steady")) {
+                if (a->dir != OCH_KL_DIR_IN) och_kl_fail(p, och_kl_here(p), "only an 'in' buffer is steady: a kernel writes the others");
+                if (!p->panic) p->t++;
+                a->steady = true;
+            }
             a->type = och_kl_parse_type(p);
             if (och_kl_at_word(p, "over")) {
                 if (a->dir != OCH_KL_DIR_OUT) och_kl_fail(p, och_kl_here(p), "only an 'out' buffer may lie over others");

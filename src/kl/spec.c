@@ -265,6 +265,7 @@ static bool arg_type(och_kl_spec *s, const och_kl_arg_ast *a, och_kl_arg *arg, o
     arg->in = b->in = a->dir != OCH_KL_DIR_OUT;
     arg->out = b->out = a->dir != OCH_KL_DIR_IN;
     arg->optional = b->optional = a->optional;
+    b->steady = weight || a->steady;
     if (plain) {
         och_kl_type x;
         if (!och_kl_resolve_type(s, t->args, &x)) return false;
@@ -311,6 +312,7 @@ static bool alias(och_kl_spec *s, const och_kl_arg_ast *a, och_kl_buffer *b) {
                 other = &s->buffers[i];
         if (!other) return och_kl_error(s->diag, n->pos, "over: no buffer is named \"%s\"", n->name);
         if (other == b) return och_kl_error(s->diag, n->pos, "over: %s itself", n->name);
+        if (other->ast->steady) return och_kl_error(s->diag, n->pos, "over: %s is steady: no kernel writes it", n->name);
         other->aliased = b->aliased = true;
         b->arg->over |= 1u << (other - s->buffers);
         other->arg->over |= 1u << (b - s->buffers);
@@ -347,6 +349,7 @@ static bool arguments(och_kl_spec *s) {
         if (b->arg->kind == OCH_KL_A_SCALAR) continue;
         b->arg->offset = at;
         b->var = argument(s, b->ast->name, b->kind == OCH_KL_A_BUFFER ? b->elem : OCH_KL_U8, OCH_KL_GLOBAL, at);
+        if (b->var) b->var->steady = b->steady;
         if (!b->var) return false;
         b->var->read_only = b->in && !b->out && !b->aliased;
         b->var->aliased = b->aliased;

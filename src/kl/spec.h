@@ -62,6 +62,7 @@ typedef struct och_kl_buffer {
     och_kl_arg *arg;
     och_kl_arg_kind kind;
     bool in, out, optional, aliased, written;
+    bool steady; /* a weight, or said to be: what runs before does not write it */
     och_kl_var *var;
     och_kl_base elem;          /* BUFFER */
     const och_kl_decl *format; /* WEIGHT, ACT */

@@ -278,7 +278,8 @@ static void print_args(const och_kl_arg_ast *a, och_strbuf *out) {
     for (const och_kl_arg_ast *first = a; a; a = a->next) {
         och_strbuf_printf(out, "%s%s", a == first ? "" : ", ", a->name);
         if (!a->type) continue;
-        och_strbuf_printf(out, ": %s%s%s", dirs[a->dir], a->optional ? "?" : "", a->dir == OCH_KL_DIR_VALUE ? "" : " ");
+        och_strbuf_printf(out, ": %s%s%s%s", dirs[a->dir], a->optional ? "?" : "", a->dir == OCH_KL_DIR_VALUE ? "" : " ",
+                          a->steady ? "steady " : "");
         och_kl_print_type(a->type, out);
         if (a->over) och_strbuf_puts(out, " over ");
         print_names(a->over, out);
