@@ -1,6 +1,8 @@
 /* Where a kernel waits for those before it: what may be read earlier, and what no compiler may read earlier. */
 #include "unit/kl_support.h"
 
+#include "base/size.h"
+
 static const char early[] = "kernel k(x: in buf<f32>[n], w: in steady buf<f32>[n], y: out buf<f32>[n])\n"
                             "  launch grid(1) waves(1)\n"
                             "{\n"
