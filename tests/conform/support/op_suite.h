@@ -57,6 +57,7 @@ static const group groups[] = {
     {"attention ends", attention_ends, NULL, FOR_ALL},
     {"attention scratch", attention_scratch, NULL, FOR_BOARDS},
     {"linear codes", codes_linear, NULL, FOR_BOARDS},
+    {"linear codes unasked", codes_default, NULL, FOR_BOARDS},
     {"attention codes", codes_attention, NULL, FOR_BOARDS},
     {"device far", device_far, NULL, FOR_BOARDS},
 };

@@ -9,6 +9,7 @@
 #include "base/env.h"
 #include "base/size.h"
 #include "op/gpu/gpu.h"
+#include "op/registry.h"
 #include "quant/planes.h"
 
 static och_tensor codes_tensor(rig *r, int64_t k) {
@@ -117,6 +118,37 @@ static void codes_linear(rig *r) {
         next.out[0] = rig_tensor(r, OCH_DTYPE_F32, n, 40, 0);
         codes_ran(r, &next, s->invariant, name);
         same_rows(&down.out[0], &next.out[0], name);
+        rig_reset(r);
+    }
+}
+
+/* Nothing asked: a gate makes codes where each compute unit has a workgroup's blocks, of eight rows on some devices in two launches. */
+static void codes_default(rig *r) {
+    const och_op_provider *p = rig_provider(r, OCH_OP_LINEAR);
+    assert_true(och_env_set("OCHRE_NEXT_CODES", NULL));
+    if (!p || !p->takes_codes || !strcmp(p->name, "blas")) skip();
+    for (int v = 0; v < 4; v++) {
+        static const int64_t rows[] = {1, 4, 8, 1};
+        int64_t m = 32 * ((int64_t)r->dev->info.n_compute_units - v / 3);
+        rng g = {62000 + (uint64_t)v};
+        och_op_call c = linear_call(rig_random(r, &g, rows[v], 32, 1.0, 0), rig_weight(r, &g, OCH_DTYPE_Q8_0, m, 32, 0.2));
+        c.in[OCH_LINEAR_W0 + 1] = rig_weight(r, &g, OCH_DTYPE_Q8_0, m, 32, 0.2);
+        c.attr.linear.n_weights = 2;
+        c.attr.linear.glu = OCH_ACT_SILU;
+        c.out[0] = rig_tensor(r, OCH_DTYPE_F32, rows[v], m, 0);
+        och_op_call plain = c;
+        r->nmse = 5e-4;
+        assert_true(rig_ran(r, &plain, false, "a gate"));
+        rig_pack(r, p, &c);
+        c.out[0] = rig_tensor(r, OCH_DTYPE_F32, rows[v], m, 0);
+        c.out[OCH_LINEAR_YCODES] = codes_tensor(r, m);
+        och_err err = {0};
+        och_status st = och_op_provider_supports(p, r->dev, &c, &err);
+        if (st != (v == 3 ? OCH_UNSUPPORTED : OCH_OK)) fail_msg("%lld rows of weights: %s", (long long)m, och_status_name(st));
+        if (st == OCH_OK) {
+            codes_ran(r, &c, false, "a gate, as codes");
+            codes_match(r, &plain.out[0], &c.out[OCH_LINEAR_YCODES], "a gate, as codes");
+        }
         rig_reset(r);
     }
 }

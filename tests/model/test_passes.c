@@ -1,0 +1,172 @@
+/* The pass that hands rows on as codes (engine/passes.c), over plans of a few records without memory: where it does, and where
+ * something stands in its way and the plan stays as it was. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include "base/env.h"
+#include "base/size.h"
+#include "engine/passes.h"
+#include "op/gpu/gpu.h"
+#include "quant/format.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { D = 256, M = 512, HEADS = 4, HEAD_DIM = 64, BLOCK = 16 };
+
+static och_device *gpu, *cpu;
+
+typedef enum obstacle {
+    NOTHING,
+    READ_BY_AN_ADD,
+    READ_BEHIND_A_NORM,
+    READ_BESIDE_HALVES,
+    WRITTEN_AGAIN,
+    AN_OUTPUT,
+    NO_READER,
+    HALVES_THEMSELVES,
+    ODD_HEADS,
+    OBSTACLES
+} obstacle;
+
+static och_plan_ref weight(och_plan *p, bool planes, och_dtype t, int64_t rows, int64_t cols) {
+    och_tensor w = {.dtype = t, .layout = planes ? OCH_LAYOUT_PLANES : OCH_LAYOUT_NATIVE, .rows = rows, .cols = cols};
+    if (!planes) assert_true(och_dtype_row_bytes(t, (uint64_t)cols, &w.row_bytes));
+    return och_plan_add_bound(p, OCH_PLAN_WEIGHT, OCH_ROWS_FIXED, &w, "w");
+}
+
+static och_plan_ref other(och_plan *p, och_plan_kind kind, och_plan_rows rows_kind, och_dtype t, int64_t rows, int64_t cols) {
+    och_tensor x = {.dtype = t, .rows = rows, .cols = cols};
+    assert_true(och_dtype_row_bytes(t, (uint64_t)cols, &x.row_bytes));
+    return och_plan_add_bound(p, kind, rows_kind, &x, "other");
+}
+
+static void linear(och_plan *p, och_plan_ref x, och_plan_ref w, och_plan_ref y) {
+    och_plan_op *o = och_plan_add_op(p, OCH_OP_LINEAR);
+    assert_non_null(o);
+    o->in[OCH_LINEAR_X] = x;
+    o->in[OCH_LINEAR_W0] = w;
+    o->out[0] = y;
+    o->attr.attr.linear.n_weights = 1;
+}
+
+/* A gate or attention as record 0, then `readers` products of its result, and what stands in the way. */
+static void build(och_plan *p, bool planes, bool attends, int readers, obstacle why) {
+    och_plan_init(p);
+    int head_dim = why == ODD_HEADS ? 48 : HEAD_DIM;
+    int64_t cols = attends ? HEADS * head_dim : M;
+    och_plan_ref x = och_plan_add_value(p, OCH_ROWS_TOKENS, attends ? cols : D, "x");
+    och_plan_ref y = why == AN_OUTPUT ? other(p, OCH_PLAN_OUTPUT, OCH_ROWS_TOKENS, OCH_DTYPE_F32, 0, cols)
+                                      : och_plan_add_value(p, OCH_ROWS_TOKENS, cols, "y");
+    och_dtype up = why == HALVES_THEMSELVES ? OCH_DTYPE_F16 : OCH_DTYPE_Q8_0;
+    if (attends) {
+        int64_t block = (int64_t)BLOCK * 2 * head_dim;
+        och_plan_ref in[] = {x, other(p, OCH_PLAN_STATE, OCH_ROWS_FIXED, OCH_DTYPE_F16, 4, block),
+                             other(p, OCH_PLAN_STATE, OCH_ROWS_FIXED, OCH_DTYPE_F16, 4, block),
+                             other(p, OCH_PLAN_INPUT, OCH_ROWS_SEQUENCES, OCH_DTYPE_I32, 0, 4),
+                             other(p, OCH_PLAN_INPUT, OCH_ROWS_TOKENS, OCH_DTYPE_I32, 0, 1),
+                             other(p, OCH_PLAN_INPUT, OCH_ROWS_TOKENS, OCH_DTYPE_I32, 0, 1)};
+        och_plan_op *o = och_plan_add_op(p, OCH_OP_ATTENTION);
+        memcpy(o->in, in, sizeof in);
+        o->out[0] = y;
+        o->attr.attr.attention = (och_attr_attention){.kv = {2, head_dim, BLOCK}, .n_heads = HEADS, .scale = 0.125f};
+    } else {
+        och_plan_ref w0 = weight(p, planes, up, M, D), w1 = weight(p, planes, up, M, D);
+        linear(p, x, w0, y);
+        p->ops[0].in[OCH_LINEAR_W0 + 1] = w1;
+        p->ops[0].attr.attr.linear.n_weights = 2;
+        p->ops[0].attr.attr.linear.glu = OCH_ACT_SILU;
+    }
+    for (int i = 0; i < readers; i++) {
+        och_dtype t = why == READ_BESIDE_HALVES && i == readers - 1 ? OCH_DTYPE_BF16 : OCH_DTYPE_Q4_0;
+        /* Of other lengths, so that they are no group. */
+        linear(p, y, weight(p, planes, t, 64 + 32 * i, cols), och_plan_add_value(p, OCH_ROWS_TOKENS, 64 + 32 * i, "z"));
+        och_plan_op *between = och_plan_add_op(p, OCH_OP_ADD);
+        between->in[0] = between->in[1] = x;
+        between->out[0] = och_plan_add_value(p, OCH_ROWS_TOKENS, attends ? cols : D, "t");
+    }
+    if (why == READ_BEHIND_A_NORM) {
+        p->ops[1].in[OCH_LINEAR_NORM] = other(p, OCH_PLAN_WEIGHT, OCH_ROWS_FIXED, OCH_DTYPE_F32, 1, cols);
+        p->ops[1].attr.attr.linear.norm.eps = 1e-5f;
+    }
+    if (why != READ_BY_AN_ADD && why != WRITTEN_AGAIN) return;
+    och_plan_op *last = och_plan_add_op(p, OCH_OP_ADD);
+    och_plan_ref t = och_plan_add_value(p, OCH_ROWS_TOKENS, cols, "t");
+    last->in[0] = last->in[1] = why == READ_BY_AN_ADD ? y : t;
+    last->out[0] = why == READ_BY_AN_ADD ? t : y;
+}
+
+static och_plan_ref ycodes(const och_plan *p, bool attends) {
+    return p->ops[0].out[attends ? OCH_ATTENTION_YCODES : OCH_LINEAR_YCODES];
+}
+
+static void codes_where_nothing_else_reads(void **state) {
+    (void)state;
+    for (int attends = 0; attends < 2; attends++)
+        for (int readers = 1; readers <= 2; readers++)
+            for (int why = NOTHING; why < OBSTACLES; why++) {
+                if (why == (attends ? HALVES_THEMSELVES : ODD_HEADS)) continue;
+                och_plan p;
+                build(&p, true, attends, why == NO_READER ? 0 : readers, (obstacle)why);
+                int n_bufs = p.n_bufs, n_ops = p.n_ops;
+                assert_int_equal(och_passes_run(&p, gpu, NULL), 0);
+                assert_int_equal(p.n_ops, n_ops);
+                och_plan_ref codes = ycodes(&p, attends);
+                if ((codes >= 0) != (why == NOTHING))
+                    fail_msg("%s, %d readers, obstacle %d: %s", attends ? "attention" : "a gate", readers, why, codes >= 0 ? "codes" : "no codes");
+                assert_int_equal(p.n_bufs, n_bufs + (why == NOTHING));
+                for (int i = 1; i < p.n_ops; i++)
+                    if (p.ops[i].op == OCH_OP_LINEAR) assert_int_equal(p.ops[i].in[OCH_LINEAR_XCODES], codes);
+                och_err err;
+                och_err_clear(&err);
+                if (why == NOTHING) {
+                    assert_int_equal(p.bufs[codes].tensor.rows, OCH_OP_CODES_ROWS);
+                    if (och_plan_select(&p, gpu, NULL, &err) != OCH_OK) fail_msg("%s", err.message);
+                    /* Prompts of any length take no more room for them. */
+                    for (int64_t n = 8; n <= 512; n *= 64)
+                        if (och_plan_add_layout(&p, gpu, n, n, 1, &err) != OCH_OK) fail_msg("%s", err.message);
+                    och_op_call c;
+                    och_plan_call(&p, &p.layouts[1], 1, (och_plan_extent){512, 1, 1}, (och_dev_addr){4096}, NULL, &c);
+                    assert_int_equal(c.in[OCH_LINEAR_XCODES].rows, OCH_OP_CODES_ROWS);
+                    assert_int_equal(c.in[OCH_LINEAR_X].rows, 512);
+                    assert_int_equal(och_op_check(&c, &err), OCH_OK); /* both have memory of their own */
+                }
+                och_plan_deinit(&p);
+            }
+}
+
+static void none_where_no_provider_takes_them(void **state) {
+    (void)state;
+    for (int attends = 0; attends < 2; attends++) {
+        och_plan p;
+        build(&p, false, attends, 1, NOTHING);
+        int n_bufs = p.n_bufs;
+        (void)och_passes_run(&p, cpu, NULL);
+        assert_int_equal(ycodes(&p, attends), OCH_PLAN_NONE);
+        assert_int_equal(p.n_bufs, n_bufs);
+        och_plan_deinit(&p);
+    }
+}
+
+int main(void) {
+    setenv("OCHRE_SIM_LIBRARY", OCHRE_BUILD_DIR "/sim/libamdhip64.so", 0);
+    setenv("OCHRE_CACHE_DIR", OCHRE_BUILD_DIR "/kernel-cache", 0);
+    setenv("OCHRE_NEXT_CODES", "1", 1); /* these gates are small */
+    och_err err;
+    och_err_clear(&err);
+    och_dev_options options = {.n_threads = 1};
+    if (och_device_open("cpu", &options, &cpu, &err) != OCH_OK) return 1;
+    if (och_device_open("sim:gfx1151", NULL, &gpu, &err) != OCH_OK) return 0; /* a build without the simulator */
+    const och_gpu_kernel *k;
+    if (och_gpu_kernel_get(gpu, "add", &k, &err, "V=4,WAVES=4,CHUNK=1024") == OCH_UNAVAILABLE) return 0; /* nothing compiles */
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(codes_where_nothing_else_reads),
+        cmocka_unit_test(none_where_no_provider_takes_them),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    och_device_release(gpu);
+    och_device_release(cpu);
+    return failed;
+}
