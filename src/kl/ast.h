@@ -113,6 +113,7 @@ typedef enum och_kl_stmt_kind {
     OCH_KL_S_BREAK,
     OCH_KL_S_CONTINUE,
     OCH_KL_S_RETURN,   /* expr or NULL */
+    OCH_KL_S_STAGE,    /* where `do` begins the coming step's stage */
     OCH_KL_S_PIPELINE, /* names, ranges, step, depth, stage: `other`, do: `body` */
     OCH_KL_S_COPY      /* copy target <- expr; */
 } och_kl_stmt_kind;

@@ -200,7 +200,7 @@ static const och_kl_piece_row rows[] = {
     {OCH_KL_P_SQRT, 0, 0, {0}, F32_1("och_sqrt", "sqrt.rn.f32")},
     {OCH_KL_P_RCP, 0, 0, {0}, F32_1("och_rcp", "rcp.approx.f32")},
     {OCH_KL_P_RSQRT, 0, 0, {0}, F32_1("och_rsqrt", "rsqrt.approx.f32")},
-    {OCH_KL_P_EXP2, 0, 0, {0}, F32_1("och_exp2", "ex2.approx.f32")},
+    {OCH_KL_P_EXP2, 0, 0, {0}, F32_1("och_exp2", "ex2.approx.ftz.f32")},
     /* lg2.approx keeps 22 bits behind the point, which near 1 are few of the result's own. So: a number between sqrt(1/2) and
      * sqrt(2), its logarithm by f * log2(e) + f^2 * a polynomial (minimax, of f = that number - 1), plus its exponent. */
     {OCH_KL_P_LOG2, 0, 0, {OCH_KL_P_BITS, OCH_KL_P_FMA},

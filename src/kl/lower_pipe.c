@@ -2,7 +2,8 @@
  *
  * A pipeline of depth D holds D steps in LDS. While `do` works at step t, the loads of step t + D - 1 are under way:
  * they are issued before `do` into registers, and stored to LDS after it. With D = 1 there is one place: a barrier
- * stands between `do` and the stores. Every turn ends with a barrier.
+ * stands between `do` and the stores. Every turn ends with a barrier. `do` may say where in it the loads are issued (`stage;`): behind
+ * products that are only begun, the addresses cost nothing.
  *
  * Where the target copies by itself (has(async_copy)) and D > 1, copies that change nothing go without registers: what a turn
  * issues is a group, and before its barrier each lane waits until all but the youngest D - 2 of its groups have arrived, which
@@ -102,6 +103,8 @@ typedef struct pipe_turn {
     och_kl_tile *pending;    /* of which `do` has begun products */
     och_kl_tile *behind;     /* the same, where they may end a turn later */
     int n_behind;            /* of a turn */
+    och_kl_ins *stage;       /* which `do` itself puts where it belongs */
+    bool copies;
 } pipe_turn;
 
 /* The loop without a body but for the place. */
@@ -133,17 +136,36 @@ static bool open_turn(och_kl_spec *s, const pipe_state *p, int64_t depth, pipe_t
 static bool lower_do(och_kl_spec *s, const pipe_state *p, pipe_turn *t) {
     och_kl_pos pos = p->x->pos;
     const och_kl_list *outer = s->pipe_do;
+    och_kl_ins *outer_stage = s->stage_ins;
     och_kl_scratch_unknown(s);
     t->work = och_kl_loose(s, OCH_KL_I_BLOCK, pos);
     if (!t->work) return false;
     s->pipe_do = &t->work->body;
+    s->stage_ins = t->stage;
+    s->stage_copies = t->copies;
     s->n_pending = 0;
     s->waited = false;
     bool ok = part(s, p, p->x->body, &t->work->body, och_kl_use(s->code, pos, t->k), t->now);
     s->pipe_do = outer;
+    s->stage_ins = outer_stage;
     t->pending = s->pending;
     s->pending = NULL;
     return ok;
+}
+
+bool och_kl_stmt_stage(och_kl_spec *s, const och_kl_stmt *x) {
+    if (!s->pipe_do || s->list != s->pipe_do || !s->stage_ins)
+        return och_kl_error(s->diag, x->pos, "stage; stands once, directly in a pipeline's do");
+    och_kl_insert_after(s->list, s->list->last, s->stage_ins);
+    s->stage_ins = NULL;
+    if (s->stage_copies) group_of_copies(s, x->pos);
+    return !s->code->failed;
+}
+
+static bool says_where(const och_kl_stmt *body) {
+    for (; body; body = body->next)
+        if (body->kind == OCH_KL_S_STAGE) return true;
+    return false;
 }
 
 bool och_kl_stmt_pipeline(och_kl_spec *s, const och_kl_stmt *x) {
@@ -160,7 +182,7 @@ bool och_kl_stmt_pipeline(och_kl_spec *s, const och_kl_stmt *x) {
     och_kl_pipe own = {.before = s->list, .first_var = c->n_vars};
     /* What was read from these arrays before is read. */
     och_kl_barrier(s, pos);
-    bool first_do = alone && depth >= 4 && (s->profile.target.target->ops & OCH_GROUP_MATRIX);
+    bool own_place = says_where(x->body), first_do = alone && !own_place && depth >= 4 && (s->profile.target.target->ops & OCH_GROUP_MATRIX);
     if (first_do) {
         if (!open_turn(s, &p, depth, &t) || !lower_do(s, &p, &t)) return false;
         if (t.pending && t.pending->pending && !s->waited && och_kl_tile_is_long(t.pending)) {
@@ -222,8 +244,13 @@ bool och_kl_stmt_pipeline(och_kl_spec *s, const och_kl_stmt *x) {
         s->stage_outer = NULL;
         s->deferred = NULL;
         s->one_slot = false;
-        och_kl_insert_after(s->list, s->list->last, pre);
-        if (own.copied) group_of_copies(s, pos);
+        if (own_place) {
+            t.stage = pre;
+            t.copies = own.copied;
+        } else {
+            och_kl_insert_after(s->list, s->list->last, pre);
+            if (own.copied) group_of_copies(s, pos);
+        }
         s->pipe = NULL;
         if (!first_do && !lower_do(s, &p, &t)) ok = false;
         if (t.work) och_kl_insert_after(s->list, s->list->last, t.work);

@@ -176,6 +176,11 @@ bool och_kl_tile_method(och_kl_spec *s, const och_kl_expr *e, const och_kl_val *
         if ((!is_tile && !matrix_of(s, first, &a)) || !matrix_of(s, first->next, &b)) return false;
         if (is_tile) st = och_kl_tile_mma_tile(s->code, s->list, e->pos, t, of.tile, &b, &err);
         else st = och_kl_tile_mma_turned(s->code, s->list, e->pos, t, &a, &b, &err);
+        if (t->pending) {
+            s->pending = t;
+            s->n_pending++;
+            if (s->list != s->pipe_do) och_kl_end_products(s, e->pos);
+        }
     } else if (m == ROWS) {
         och_kl_val v0;
         och_kl_rowvec *r;

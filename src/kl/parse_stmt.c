@@ -212,7 +212,7 @@ static och_kl_stmt *jump(och_kl_parser *p, och_kl_stmt_kind kind) {
     if (!s) return NULL;
     p->t++;
     if (kind == OCH_KL_S_RETURN && !och_kl_at(p, ';')) s->expr = och_kl_parse_expr(p);
-    och_kl_expect_end(p, kind == OCH_KL_S_RETURN ? "'return'" : kind == OCH_KL_S_BREAK ? "'break'" : "'continue'");
+    och_kl_expect_end(p, kind == OCH_KL_S_RETURN ? "'return'" : kind == OCH_KL_S_BREAK ? "'break'" : kind == OCH_KL_S_STAGE ? "'stage'" : "'continue'");
     return measured(p, s);
 }
 
@@ -234,6 +234,7 @@ static och_kl_stmt *statement(och_kl_parser *p) {
     if (och_kl_at_word(p, "continue")) return jump(p, OCH_KL_S_CONTINUE);
     if (och_kl_at_word(p, "return")) return jump(p, OCH_KL_S_RETURN);
     if (och_kl_at_word(p, "pipeline")) return pipeline(p);
+    if (och_kl_at_word(p, "stage") && p->t[1].kind == ';') return jump(p, OCH_KL_S_STAGE);
     if (och_kl_at_word(p, "copy") && p->t[1].kind == OCH_KL_T_NAME) return copy(p);
     if (och_kl_accept_word(p, "static")) {
         if (och_kl_at_word(p, "if")) return if_(p, pos, true);

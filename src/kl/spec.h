@@ -193,6 +193,8 @@ typedef struct och_kl_spec {
     struct och_kl_pipe *pipe; /* in the stage of a pipeline whose copies may go by themselves; else NULL */
     bool one_slot; /* in the stage of a pipeline of depth 1: a store before `do` would be to what `do` reads */
     const och_kl_list *pipe_do; /* the statements of `do` themselves, not those of a block in it; NULL: not in `do` */
+    och_kl_ins *stage_ins;       /* the coming step's stage, where `do` says when it begins; NULL: it has begun */
+    bool stage_copies;           /* and it ends a group of copies */
     struct och_kl_tile *pending; /* of which products are under way that the next barrier waits for */
     int n_pending;               /* how many, counted since `do` began */
     bool waited;                 /* since then something stood there that such products may not be under way at */
@@ -361,6 +363,7 @@ bool och_kl_stmt_one(och_kl_spec *s, const och_kl_stmt *x);
 bool och_kl_stmt_for(och_kl_spec *s, const och_kl_stmt *x);
 bool och_kl_stmt_while(och_kl_spec *s, const och_kl_stmt *x);
 bool och_kl_stmt_pipeline(och_kl_spec *s, const och_kl_stmt *x);
+bool och_kl_stmt_stage(och_kl_spec *s, const och_kl_stmt *x);
 bool och_kl_stmt_copy(och_kl_spec *s, const och_kl_stmt *x);
 bool och_kl_var_tile(och_kl_spec *s, const och_kl_stmt *x);
 void och_kl_end_products(och_kl_spec *s, och_kl_pos pos); /* waits for what is pending */

@@ -371,10 +371,13 @@ static bool one(och_kl_spec *s, const och_kl_stmt *x) {
     case OCH_KL_S_EXPR:
         return och_kl_eval(s, x->expr, &v);
     case OCH_KL_S_IF:
+        if (!x->is_static) och_kl_end_products(s, x->pos); /* not on one of two ways only */
         return stmt_if(s, x);
     case OCH_KL_S_WHILE:
+        och_kl_end_products(s, x->pos);
         return och_kl_stmt_while(s, x);
     case OCH_KL_S_FOR:
+        if (!x->is_static) och_kl_end_products(s, x->pos);
         return och_kl_stmt_for(s, x);
     case OCH_KL_S_BLOCK: {
         och_kl_ins *b = och_kl_ins_new(s->code, s->list, OCH_KL_I_BLOCK, x->pos);
@@ -385,6 +388,8 @@ static bool one(och_kl_spec *s, const och_kl_stmt *x) {
         return stmt_jump(s, x);
     case OCH_KL_S_RETURN:
         return stmt_return(s, x);
+    case OCH_KL_S_STAGE:
+        return och_kl_stmt_stage(s, x);
     case OCH_KL_S_PIPELINE:
         return och_kl_stmt_pipeline(s, x);
     case OCH_KL_S_COPY:

@@ -85,7 +85,7 @@ OCH_WARN_UNUSED och_status och_kl_tile_mma(och_kl_code *c, och_kl_list *to, och_
  * matrices that follow it in LDS are the rest: first those beside it, then those below. A is in LDS, or another tile with the same
  * rows over the same waves, whose elements are converted to B's type: out of registers where the target's fragments allow, else by
  * way of LDS (with barriers). The columns of both tiles lie in one wave. Where the target has instructions of four waves, a wave has
- * 16 rows and B lies as they want it, they are used, and have ended behind it. */
+ * 16 rows and B lies as they want it, they are used, and only begun as those of och_kl_tile_mma are. */
 OCH_WARN_UNUSED och_status och_kl_tile_mma_turned(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t,
                                                   const och_kl_tile_lds *a, const och_kl_tile_lds *b, och_err *err);
 OCH_WARN_UNUSED och_status och_kl_tile_mma_tile(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t, och_kl_tile *a,

@@ -267,7 +267,6 @@ static och_status by_fours(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_
         parts[n++] = och_kl_tile_let(c, to, pos, "a", x ? och_kl_call(c, pos, OCH_KL_F_GROUP_WORDS, words, 0, &x, 1) : NULL);
     }
     if (!c->failed) och_kl_tile_group_turned(c, to, pos, t, parts, n, b);
-    och_kl_tile_wait(c, to, pos, t);
     return och_kl_tile_done(c, err);
 }
 

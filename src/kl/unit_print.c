@@ -229,6 +229,7 @@ static void print_stmt(const och_kl_stmt *s, och_strbuf *out, int indent) {
     case OCH_KL_S_BLOCK: print_body(s->body, out, indent); break;
     case OCH_KL_S_BREAK: och_strbuf_puts(out, "break;"); break;
     case OCH_KL_S_CONTINUE: och_strbuf_puts(out, "continue;"); break;
+    case OCH_KL_S_STAGE: och_strbuf_puts(out, "stage;"); break;
     case OCH_KL_S_RETURN:
         och_strbuf_puts(out, s->expr ? "return " : "return");
         if (s->expr) print_at(s->expr, -1, out, indent);
