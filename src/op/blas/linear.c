@@ -35,27 +35,28 @@ static bool any_f32(const och_op_call *c) {
     return false;
 }
 static bool has_gate(const och_op_call *c) { return c->attr.linear.glu != OCH_ACT_NONE; }
-static int act_waves(int64_t k) { return k <= 1024 ? 1 : 4; }
 
 int64_t och_blas_rows(och_dtype weight) { return is_coded(weight) ? ROWS_CODES : ROWS_PLAIN; }
 
 /* ---- kernels ---- */
 
-static och_status act_kernel(const och_device *d, const och_op_call *c, bool bf16, const och_gpu_kernel **out_k, och_err *err) {
-    const char *add_one = c->attr.linear.norm.add_one ? "true" : "false";
-    int waves = act_waves(c->in[OCH_LINEAR_X].cols);
-    if (bf16) return och_gpu_kernel_get(d, "act_bf16", out_k, err, "ADD1=%s,WAVES=%d", add_one, waves);
-    return och_gpu_kernel_get(d, "act_f16", out_k, err, "ADD1=%s,WAVES=%d", add_one, waves);
+static och_status act_kernel(const och_device *d, const och_op_call *c, int width, bool bf16, const och_gpu_kernel **out_k,
+                             och_err *err) {
+    char row[OCH_GPU_ROW_SPEC_BYTES];
+    och_gpu_row_spec(c->in[OCH_LINEAR_X].cols, width, row);
+    return och_gpu_kernel_get(d, bf16 ? "act_bf16" : "act_f16", out_k, err, "ADD1=%s,%s", c->attr.linear.norm.add_one ? "true" : "false",
+                              row);
 }
 static och_status dequant_kernel(const och_device *d, och_dtype t, const och_gpu_kernel **out_k, och_err *err) {
     return och_gpu_kernel_get(d, "dequant", out_k, err, "F=%s", och_format_get(t)->name);
 }
-static och_status finish_kernel(const och_device *d, const och_gpu_kernel **out_k, och_err *err) {
-    return och_gpu_kernel_get(d, "blas_finish", out_k, err, "WAVES=4");
+static och_status finish_kernel(const och_device *d, int width, const och_gpu_kernel **out_k, och_err *err) {
+    return och_gpu_kernel_get(d, "blas_finish", out_k, err, "V=%d", width);
 }
-static och_status gate_kernel(const och_device *d, const och_op_call *c, const och_gpu_kernel **out_k, och_err *err) {
-    return och_gpu_kernel_get(d, "blas_gate", out_k, err, "ACT=%d", (int)c->attr.linear.glu);
+static och_status gate_kernel(const och_device *d, const och_op_call *c, int width, const och_gpu_kernel **out_k, och_err *err) {
+    return och_gpu_kernel_get(d, "blas_gate", out_k, err, "ACT=%d,V=%d", (int)c->attr.linear.glu, width);
 }
+static int width_of_rows(const och_tensor *w) { return w->rows % 4 ? 1 : 4; }
 
 och_status och_blas_linear_supports(const och_device *d, const och_op_call *c, och_err *err) {
     och_blas_mode mode;
@@ -77,11 +78,12 @@ och_status och_blas_linear_supports(const och_device *d, const och_op_call *c, o
     if (any_f32(c)) return OCH_OK; /* all of it is the kernels' */
     for (int i = 0; i < c->attr.linear.n_weights; i++) {
         const och_tensor *w = &c->in[OCH_LINEAR_W0 + i];
-        OCH_TRY(act_kernel(d, c, is_bf16(w), NULL, err));
+        OCH_TRY(act_kernel(d, c, c->in[OCH_LINEAR_X].cols % 4 ? 1 : 4, is_bf16(w), NULL, err));
         if (is_coded(w->dtype)) OCH_TRY(dequant_kernel(d, w->dtype, NULL, err));
     }
-    if (has_gate(c)) return gate_kernel(d, c, NULL, err);
-    return finish_kernel(d, NULL, err);
+    if (has_gate(c)) return gate_kernel(d, c, width_of_rows(&c->in[OCH_LINEAR_W0]), NULL, err);
+    for (int i = 0; i < c->attr.linear.n_weights; i++) OCH_TRY(finish_kernel(d, width_of_rows(&c->in[OCH_LINEAR_W0 + i]), NULL, err));
+    return OCH_OK;
 }
 
 /* ---- sizes ---- */
@@ -154,7 +156,8 @@ static och_status make_acts(job *j, bool bf16, och_err *err) {
     acts *a = &j->acts[bf16];
     int64_t k = j->x.cols, kp = (k + 31) / 32 * 32;
     if (a->addr.value) return OCH_OK;
-    OCH_TRY(act_kernel(d, j->c, bf16, &kernel, err));
+    int width = och_gpu_width(k, (const och_tensor *[]){&j->x, &j->c->in[OCH_LINEAR_NORM]}, 2);
+    OCH_TRY(act_kernel(d, j->c, width, bf16, &kernel, err));
     OCH_TRY(och_gpu_take(&j->scratch, (uint64_t)j->x.rows * act_bytes(k), &a->addr, err));
     if (!bf16) OCH_TRY(och_gpu_take(&j->scratch, (uint64_t)j->x.rows * 4, &a->scale, err));
     och_kl_actual args[5] = {och_gpu_tensor("x", &j->x), och_gpu_vector("norm", &j->c->in[OCH_LINEAR_NORM]),
@@ -242,7 +245,8 @@ static och_status gated(job *j, bool ask, och_err *err) {
         if (ask) continue;
         och_tensor y = cols_of(&j->c->out[0], at, rows), b0 = cols_of(&j->c->in[OCH_LINEAR_B0], at, rows),
                    b1 = cols_of(&j->c->in[OCH_LINEAR_B0 + 1], at, rows);
-        OCH_TRY(gate_kernel(j->ctx->queue->device, j->c, &kernel, err));
+        int width = och_gpu_width(rows, (const och_tensor *[]){&b0, &b1, &y}, 3);
+        OCH_TRY(gate_kernel(j->ctx->queue->device, j->c, width, &kernel, err));
         och_kl_actual args[] = {och_gpu_tensor("gate", &sums[0]), och_gpu_tensor("up", &sums[1]), scale_arg(j, "scale0", 0),
                                 scale_arg(j, "scale1", 1), och_gpu_vector("bias0", &b0), och_gpu_vector("bias1", &b1),
                                 och_gpu_tensor("y", &y)};
@@ -254,7 +258,8 @@ static och_status gated(job *j, bool ask, och_err *err) {
 static och_status finish(job *j, int i, const och_tensor *x, const och_tensor *bias, const och_tensor *residual, const och_tensor *y,
                          och_err *err) {
     const och_gpu_kernel *kernel;
-    OCH_TRY(finish_kernel(j->ctx->queue->device, &kernel, err));
+    int width = och_gpu_width(y->cols, (const och_tensor *[]){x, bias, residual, y}, 4);
+    OCH_TRY(finish_kernel(j->ctx->queue->device, width, &kernel, err));
     och_kl_actual args[] = {och_gpu_tensor("x", x), scale_arg(j, "scale", i), och_gpu_vector("bias", bias),
                             och_gpu_tensor("residual", residual), och_gpu_tensor("y", y)};
     return och_gpu_launch(j->ctx, kernel, args, OCH_COUNT(args), err);

@@ -55,6 +55,10 @@ OCH_WARN_UNUSED och_status och_gpu_launch(const och_op_ctx *ctx, const och_gpu_k
 /* Elements that a lane may take at a time, 4 or 1: rows of `cols` floats that all start at multiples of 16 bytes. */
 int och_gpu_width(int64_t cols, const och_tensor *const *tensors, int n);
 
+/* The parameters of kernels that hold a row of k elements in registers (act_f16, act_bf16). width: as och_gpu_width. */
+#define OCH_GPU_ROW_SPEC_BYTES 48
+void och_gpu_row_spec(int64_t k, int width, char out_spec[OCH_GPU_ROW_SPEC_BYTES]);
+
 /* The language's name of a storage type or format: "f32", "Q4_K"; NULL for a dtype that has none. */
 const char *och_gpu_type(och_dtype t);
 /* The parameters of kernels that read or write a cache of that type: "T=f16"; for F8_E4M3 with the target's own encoding. */

@@ -5,6 +5,8 @@
 #include "quant/format.h"
 #include "quant/planes.h"
 
+#include <stdio.h>
+
 och_kl_actual och_gpu_tensor(const char *name, const och_tensor *t) {
     if (!och_tensor_present(t)) return (och_kl_actual){.name = name};
     return och_gpu_matrix(name, t->addr, t->rows, t->cols, t->row_bytes);
@@ -52,6 +54,15 @@ int och_gpu_width(int64_t cols, const och_tensor *const *tensors, int n) {
     for (int i = 0; i < n; i++)
         if (och_tensor_present(tensors[i]) && (tensors[i]->row_bytes % 16 || tensors[i]->addr.value % 16)) return 1;
     return 4;
+}
+
+#define LONGEST_ROW 16384 /* in registers of one workgroup; lanes have 32 elements each where a wave has 32 */
+#define SHORTEST_ROW 1024
+
+void och_gpu_row_spec(int64_t k, int width, char out[OCH_GPU_ROW_SPEC_BYTES]) {
+    int64_t most = SHORTEST_ROW;
+    while (most < k && most < LONGEST_ROW) most *= 2;
+    snprintf(out, OCH_GPU_ROW_SPEC_BYTES, "V=%d,KMAX=%lld%s", width, (long long)most, k > most ? ",LONG=true" : "");
 }
 
 const char *och_gpu_type(och_dtype t) {

@@ -53,7 +53,6 @@ static int64_t few(const och_device *d, const och_op_call *c) {
 }
 /* Tiles of halves, by matrix instructions; else of float32. */
 static bool halves(const och_tensor *w) { return w->dtype != OCH_DTYPE_F32; }
-static int act_waves(int64_t k) { return k <= 1024 ? 1 : 4; }
 static const char *yes(bool b) { return b ? "true" : "false"; }
 
 static och_status q8_kernel(const och_device *d, const och_op_call *c, int width, const och_gpu_kernel **out_k, och_err *err) {
@@ -63,9 +62,12 @@ static och_status q8_kernel(const och_device *d, const och_op_call *c, int width
 /* What tiles of halves take as activations. */
 typedef enum half_kind { HALF_F16, HALF_BF16, HALF_KINDS } half_kind;
 
-static och_status f16_kernel(const och_device *d, const och_op_call *c, half_kind kind, const och_gpu_kernel **out_k, och_err *err) {
-    return och_gpu_kernel_get(d, "act_f16", out_k, err, "ADD1=%s,WAVES=%d%s", yes(c->attr.linear.norm.add_one),
-                              act_waves(c->in[OCH_LINEAR_X].cols), kind == HALF_BF16 ? ",T=bf16" : "");
+static och_status f16_kernel(const och_device *d, const och_op_call *c, int width, half_kind kind, const och_gpu_kernel **out_k,
+                             och_err *err) {
+    char row[OCH_GPU_ROW_SPEC_BYTES];
+    och_gpu_row_spec(c->in[OCH_LINEAR_X].cols, width, row);
+    return och_gpu_kernel_get(d, "act_f16", out_k, err, "ADD1=%s,%s%s", yes(c->attr.linear.norm.add_one), row,
+                              kind == HALF_BF16 ? ",T=bf16" : "");
 }
 
 /* Many rows that are too short for a wave's lanes to have a unit each. */
@@ -301,7 +303,7 @@ och_status och_gpu_linear_supports(const och_device *d, const och_op_call *c, oc
         else if (w->cols % 8) OCH_TRY(cast_kernel(d, NULL, err));
     }
     for (int kind = 0; kind < HALF_KINDS; kind++)
-        if (any[kind]) OCH_TRY(f16_kernel(d, c, (half_kind)kind, NULL, err));
+        if (any[kind]) OCH_TRY(f16_kernel(d, c, c->in[OCH_LINEAR_X].cols % 4 ? 1 : 4, (half_kind)kind, NULL, err));
     int early = early_of(d, c, 1, false);
     for (int i = 0; i < a->n_weights && early; i++) OCH_TRY(vec_kernel(d, &c->in[OCH_LINEAR_W0 + i], 1, early, OCH_ACT_NONE, false, NULL, err));
     if (may_own(d, c) && !och_tensor_present(&c->in[OCH_LINEAR_XCODES])) {
@@ -420,7 +422,8 @@ static och_status make_f32(job *j, och_err *err) {
 static och_status make_f16(job *j, half_kind kind, och_err *err) {
     int64_t k = j->x.cols, kp = (k + 31) / 32 * 32;
     const och_gpu_kernel *kernel;
-    OCH_TRY(f16_kernel(j->ctx->queue->device, j->c, kind, &kernel, err));
+    int width = och_gpu_width(k, (const och_tensor *[]){&j->x, &j->c->in[OCH_LINEAR_NORM]}, 2);
+    OCH_TRY(f16_kernel(j->ctx->queue->device, j->c, width, kind, &kernel, err));
     OCH_TRY(och_gpu_take(&j->scratch, (uint64_t)j->x.rows * f16_bytes(k), &j->acts.f16[kind], err));
     OCH_TRY(och_gpu_take(&j->scratch, (uint64_t)j->x.rows * 4, &j->acts.scale[kind], err));
     och_kl_actual args[] = {och_gpu_tensor("x", &j->x), norm_arg(j),

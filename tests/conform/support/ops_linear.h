@@ -274,10 +274,12 @@ static void linear_large(rig *r) {
         {OCH_DTYPE_Q5_K, 8192, 17, 33},  {OCH_DTYPE_F32, 14336, 33, 4},   {OCH_DTYPE_MXFP4, 2880, 33, 65},
         {OCH_DTYPE_Q3_K, 2304, 80, 17},  {OCH_DTYPE_Q4_0, 96, 160, 257},  {OCH_DTYPE_Q8_0, 16384, 17, 18},
         {OCH_DTYPE_F32, 2056, 131, 70},  {OCH_DTYPE_F32, 8, 65, 65},
+        /* from here on normed; more than registers of a workgroup hold */
+        {OCH_DTYPE_BF16, 16648, 17, 10}, {OCH_DTYPE_F16, 16389, 9, 11}, {OCH_DTYPE_Q8_0, 16416, 17, 10}, {OCH_DTYPE_BF16, 8200, 9, 9},
     };
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
         linear_case s = {.dtype = shapes[i].t, .dtype2 = OCH_DTYPE_NONE, .k = shapes[i].k, .n = shapes[i].n, .m = {shapes[i].m},
-                         .n_weights = 1, .bias = i % 2, .residual = i % 3 == 1};
+                         .n_weights = 1, .bias = i % 2, .residual = i % 3 == 1, .norm = i < 14 ? 0 : 1 + (int)i % 2};
         linear_one(r, &s, 7000 + i);
     }
 }
