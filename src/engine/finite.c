@@ -46,13 +46,14 @@ static och_status look(och_session *s, const och_tensor *t, int64_t *out_row, in
 }
 
 /* The same of codes, of which the call wrote n_rows: as the numbers that they stand for. */
-static och_status look_at_codes(och_session *s, const och_tensor *codes, int64_t n_rows, int64_t cols, int64_t *out_row, int64_t *out_col,
-                                och_err *err) {
+static och_status look_at_codes(och_session *s, const och_tensor *codes, int64_t n_rows, int64_t cols, int64_t *out_row,
+                                int64_t *out_col, och_err *err) {
     const och_device_vtable *v = s->model->device->vtable;
     uint64_t bytes = (uint64_t)n_rows * codes->row_bytes;
     char *copy = och_malloc(bytes);
     float *row = och_malloc_array((size_t)cols, sizeof *row);
-    och_status st = copy && row ? v->copy_to_host(s->queue, copy, codes->addr, bytes, err) : och_err_nomem(err, bytes, "a look at a step's codes");
+    och_status st = copy && row ? v->copy_to_host(s->queue, copy, codes->addr, bytes, err)
+                                : och_err_nomem(err, bytes, "a look at a step's codes");
     if (st == OCH_OK) st = v->synchronise(s->queue, err);
     *out_row = -1;
     for (int64_t r = 0; st == OCH_OK && r < n_rows && *out_row < 0; r++) {

@@ -204,7 +204,8 @@ static void hand_on_codes(const pass_env *e) {
         worst[n] = priority(e, i);
         for (int k = 0; k < n; k++) worst[k] = priority(e, readers[k]);
         och_tensor t = {.dtype = OCH_DTYPE_U8, .rows = OCH_OP_CODES_ROWS, .cols = (int64_t)row, .row_bytes = row};
-        och_plan_ref codes = och_plan_add_bound(p, OCH_PLAN_ARENA, OCH_ROWS_FIXED, &t, "%.*s.codes", OCH_PLAN_NAME_BYTES - 8, p->bufs[y].name);
+        och_plan_ref codes = och_plan_add_bound(p, OCH_PLAN_ARENA, OCH_ROWS_FIXED, &t, "%.*s.codes", OCH_PLAN_NAME_BYTES - 8,
+                                                p->bufs[y].name);
         if (codes < 0) return; /* the plan has failed, and says so */
         int at = gate ? OCH_LINEAR_YCODES : OCH_ATTENTION_YCODES;
         o->out[at] = codes;

@@ -118,7 +118,8 @@ static void shrink(och_op_call *c) {
 static const int linear_rows[] = {1, 4, 8, 9}, other_rows[] = {2}, sample_rows[] = {6}; /* ways of sampling */
 
 /* `plain`: without codes of y, as a call of more rows than those are for. */
-static och_status check_record(const och_session *s, int record, int rows, bool plain, och_op_call *seen, int *n_seen, och_err *err) {
+static och_status check_record(const och_session *s, int record, int rows, bool plain, och_op_call *seen, int *n_seen,
+                               och_err *err) {
     const och_op_provider *p = s->plan.ops[record].provider;
     och_op_call c;
     memset(&c, 0, sizeof c); /* calls are compared as bytes */

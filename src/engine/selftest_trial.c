@@ -172,9 +172,10 @@ static och_status lay_out(trial *t, och_err *err) {
 /* The codes of x. */
 static void fill_codes(const och_op_call *c) {
     const och_tensor *x = &c->in[OCH_LINEAR_X], *codes = och_op_codes(och_op_xcodes(c), x->rows);
-    for (int64_t r = 0; codes && r < x->rows; r++)
-        och_planes_act_encode_row((const float *)(const void *)((const char *)x->host + (uint64_t)r * x->row_bytes), (uint64_t)x->cols,
-                                  (char *)codes->host + (uint64_t)r * codes->row_bytes);
+    for (int64_t r = 0; codes && r < x->rows; r++) {
+        const void *row = (const char *)x->host + (uint64_t)r * x->row_bytes;
+        och_planes_act_encode_row(row, (uint64_t)x->cols, (char *)codes->host + (uint64_t)r * codes->row_bytes);
+    }
 }
 
 static och_status make(trial *t, uint64_t seed, och_err *err) {

@@ -135,7 +135,8 @@ och_status och_op_expect_cache(const och_op_call *call, och_operand o, const och
 och_status och_op_expect_codes(const och_op_call *call, och_operand o, int64_t k, och_err *err) {
     uint64_t row;
     if (k % 32 || !och_planes_act_row_bytes((uint64_t)k, &row) || row > MAX_EXTENT)
-        return och_op_fail(call, o, OCH_INVALID, err, "expected rows of whole blocks of 32 elements, found %lld elements", (long long)k);
+        return och_op_fail(call, o, OCH_INVALID, err, "expected rows of whole blocks of 32 elements, found %lld elements",
+                           (long long)k);
     OCH_TRY(och_op_expect(call, o, OCH_DTYPE_U8, OCH_OP_CODES_ROWS, (int64_t)row, err));
     if (tensor_of(call, o)->row_bytes % OCH_PLANES_ALIGN == 0) return OCH_OK;
     return och_op_fail(call, o, OCH_INVALID, err, "expected rows of a multiple of %d bytes, found %llu", OCH_PLANES_ALIGN,

@@ -59,8 +59,8 @@ static och_status check(const och_op_call *c, och_err *err) {
             return och_op_fail(c, och_in(OCH_LINEAR_XCODES), OCH_INVALID, err, "expected no codes beside a norm");
         for (int i = 0; i < a->n_weights; i++)
             if (och_format_get(c->in[OCH_LINEAR_W0 + i].dtype)->act != OCH_ACT_Q8_32S)
-                return och_op_fail(c, och_in(OCH_LINEAR_W0 + i), OCH_INVALID, err, "expected weights that pair with codes beside those, found %s",
-                                   och_dtype_name(c->in[OCH_LINEAR_W0 + i].dtype));
+                return och_op_fail(c, och_in(OCH_LINEAR_W0 + i), OCH_INVALID, err,
+                                   "expected weights that pair with codes beside those, found %s", och_dtype_name(c->in[OCH_LINEAR_W0 + i].dtype));
     }
     if (och_tensor_present(&c->out[OCH_LINEAR_YCODES])) {
         if (a->glu == OCH_ACT_NONE)
@@ -79,7 +79,8 @@ static void cost(const och_op_call *c, uint64_t *out_bytes, uint64_t *out_flops)
         flops += 2 * n * (uint64_t)w->rows * (uint64_t)w->cols;
     }
     /* codes stand for numbers that are counted */
-    *out_bytes = och_op_call_bytes(c) - och_op_tensor_bytes(&c->in[OCH_LINEAR_XCODES]) - och_op_tensor_bytes(&c->out[OCH_LINEAR_YCODES]);
+    *out_bytes = och_op_call_bytes(c) - och_op_tensor_bytes(&c->in[OCH_LINEAR_XCODES]) -
+                 och_op_tensor_bytes(&c->out[OCH_LINEAR_YCODES]);
     *out_flops = flops;
 }
 

@@ -153,9 +153,10 @@ typedef struct och_attr_glu {
 
 /* Codes: rows of activations as products with weights of codes read them, OCH_ACT_Q8_32S in planes (quant/planes.h). As a tensor U8
  * [OCH_OP_CODES_ROWS, bytes of a row]. A call of at most so many rows hands them on instead of the rows themselves: what has ycodes
- * writes those and not y, what has xcodes reads those and not x; a call of more rows is as if it had none. They are, to the bit,
- * what the reader would have made of y. ycodes: of ATTENTION, and of a LINEAR with a gate; xcodes: of a LINEAR without a norm whose
- * weights all pair with such activations. A pass adds them (engine/passes.h) where a provider's row says that it takes them. */
+ * writes those, and in y what it likes; what has xcodes reads those and not x. A call of more rows is as if it had none. They are,
+ * to the bit, what the reader would have made of y. ycodes: of ATTENTION, and of a LINEAR with a gate; xcodes: of a LINEAR without
+ * a norm whose weights all pair with such activations. A pass adds them (engine/passes.c) where a provider's row says that it takes
+ * them. */
 #define OCH_OP_CODES_ROWS 8
 
 typedef struct och_op_call {

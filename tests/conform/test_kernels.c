@@ -347,9 +347,16 @@ static void state_of_bytes(kernel_rig *k) {
         kernel_rig_run(k, tiles ? "attention_tiles" : "attention_part", tiles ? "T=fp8,HD=64,BT=32" : "T=fp8,HD=64,GG=3,BT=32",
                        args, tiles ? 12 : 13);
         if (!tiles) {
-            och_kl_actual merge[] = {kernel_rig_f32(k, "part", part, n * HEADS, HD + 4), kernel_rig_f32(k, "y", found, n, QD),
-                                     {.name = "codes"}, och_gpu_int("splits", 1)};
-            kernel_rig_run(k, "attention_merge", "HD=64", merge, 4);
+            och_kl_actual merge[] = {kernel_rig_f32(k, "part", part, n * HEADS, HD + 4),
+                                     kernel_rig_i32(k, "seqs", seqs + first, n, 1),
+                                     kernel_rig_i32(k, "positions", positions + first, n, 1),
+                                     kernel_rig_f32(k, "y", found, n, QD),
+                                     {.name = "codes"},
+                                     och_gpu_int("splits", 1),
+                                     och_gpu_int("window", 0),
+                                     och_gpu_int("chunk", 512),
+                                     och_gpu_int("block", 32)};
+            kernel_rig_run(k, "attention_merge", "HD=64", merge, 9);
         }
         double error = 0, square = 0;
         for (int i = 0; i < n; i++)

@@ -115,7 +115,8 @@ static void codes_where_nothing_else_reads(void **state) {
                 assert_int_equal(p.n_ops, n_ops);
                 och_plan_ref codes = ycodes(&p, attends);
                 if ((codes >= 0) != (why == NOTHING))
-                    fail_msg("%s, %d readers, obstacle %d: %s", attends ? "attention" : "a gate", readers, why, codes >= 0 ? "codes" : "no codes");
+                    fail_msg("%s, %d readers, obstacle %d: %s", attends ? "attention" : "a gate", readers, why,
+                             codes >= 0 ? "codes" : "no codes");
                 assert_int_equal(p.n_bufs, n_bufs + (why == NOTHING));
                 for (int i = 1; i < p.n_ops; i++)
                     if (p.ops[i].op == OCH_OP_LINEAR) assert_int_equal(p.ops[i].in[OCH_LINEAR_XCODES], codes);

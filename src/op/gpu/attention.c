@@ -227,8 +227,15 @@ static och_status splits(const och_op_ctx *ctx, const och_op_call *c, och_err *e
         OCH_TRY(och_gpu_launch(ctx, part_k, args, SHARED + 3, err));
         och_tensor none = {.dtype = OCH_DTYPE_NONE}, here = none;
         if (made) here = rows_of(codes, at, rows);
-        och_kl_actual merge[] = {args[SHARED + 1], och_gpu_tensor("y", made ? &none : &s.out[0]),
-                                 och_gpu_codes_arg("codes", made ? &here : NULL, rows, s.out[0].cols), args[SHARED + 2]};
+        och_kl_actual merge[] = {args[SHARED + 1],
+                                 och_gpu_tensor("seqs", &s.in[OCH_ATTENTION_SEQS]),
+                                 och_gpu_tensor("positions", &s.in[OCH_ATTENTION_POSITIONS]),
+                                 och_gpu_tensor("y", made ? &none : &s.out[0]),
+                                 och_gpu_codes_arg("codes", made ? &here : NULL, rows, s.out[0].cols),
+                                 args[SHARED + 2],
+                                 och_gpu_int("window", a->window),
+                                 och_gpu_int("chunk", chunk_of(d, c)),
+                                 och_gpu_int("block", a->kv.block_tokens)};
         OCH_TRY(och_gpu_launch(ctx, merge_k, merge, OCH_COUNT(merge), err));
     }
     return codes && !made ? och_gpu_codes_of(ctx, &c->out[0], codes, err) : OCH_OK;

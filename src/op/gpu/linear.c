@@ -16,7 +16,7 @@
 
 #define MAX_B 8
 #define OWN_COLS 16384 /* of x: more would take too much LDS and too many registers */
-#define CODES_UNITS 64 /* of a device whose products of eight rows make codes too */
+#define CODES_B 4      /* rows of which products with a gate make codes themselves */
 #define OWN_ROWS 4096  /* of weights: with more, or longer ones, a workgroup that makes its own codes takes more for its trouble */
 
 /* Tables of what was measured (*.def): rows begin with the first letters of an architecture. The first row of the device's from row
@@ -107,9 +107,8 @@ static const char *coded(const och_device *d, const och_op_call *c, int b) {
     int wish = och_gpu_wish_of(d).next_codes;
     size_t first = FIND_ROW(d, rows, 0), i = first;
     while (i < OCH_COUNT(rows) && rows[i].format != w->dtype) i = FIND_ROW(d, rows, i + 1);
-    /* Of eight rows a workgroup may be all that a compute unit has registers for: with many of them the last round is a part of one. */
-    bool slow = (b == MAX_B && d->info.n_compute_units > CODES_UNITS) || (i == OCH_COUNT(rows) && first != i);
-    if (!wish || (wish < 0 && slow)) return NULL;
+    /* Of eight rows a workgroup would be all that a compute unit has registers for, and the last round a part of one. */
+    if (!wish || b > CODES_B || (wish < 0 && i == OCH_COUNT(rows) && first != i)) return NULL;
     return i < OCH_COUNT(rows) ? rows[i].spec[b > 1] : "";
 }
 
@@ -123,8 +122,8 @@ static bool takes_ycodes(const och_device *d, const och_op_call *c) {
 static och_status codes_kernel(const och_device *d, const och_op_call *c, int b, const och_gpu_kernel **out_k, och_err *err) {
     const char *cut = coded(d, c, b);
     if (!cut) return och_err_set(err, OCH_UNAVAILABLE, "codes of %d rows are made by a kernel of their own", b);
-    return och_gpu_kernel_get(d, "matvec_glu_codes", out_k, err, "%sF=%s,ACT=%d,B=%d", cut, och_format_get(c->in[OCH_LINEAR_W0].dtype)->name,
-                              (int)c->attr.linear.glu, b);
+    return och_gpu_kernel_get(d, "matvec_glu_codes", out_k, err, "%sF=%s,ACT=%d,B=%d", cut,
+                              och_format_get(c->in[OCH_LINEAR_W0].dtype)->name, (int)c->attr.linear.glu, b);
 }
 
 /* `early`: units of a lane to load before what x comes from has ended, 0: as tuned. */
@@ -305,7 +304,8 @@ och_status och_gpu_linear_supports(const och_device *d, const och_op_call *c, oc
     for (int kind = 0; kind < HALF_KINDS; kind++)
         if (any[kind]) OCH_TRY(f16_kernel(d, c, c->in[OCH_LINEAR_X].cols % 4 ? 1 : 4, (half_kind)kind, NULL, err));
     int early = early_of(d, c, 1, false);
-    for (int i = 0; i < a->n_weights && early; i++) OCH_TRY(vec_kernel(d, &c->in[OCH_LINEAR_W0 + i], 1, early, OCH_ACT_NONE, false, NULL, err));
+    for (int i = 0; i < a->n_weights && early; i++)
+        OCH_TRY(vec_kernel(d, &c->in[OCH_LINEAR_W0 + i], 1, early, OCH_ACT_NONE, false, NULL, err));
     if (may_own(d, c) && !och_tensor_present(&c->in[OCH_LINEAR_XCODES])) {
         och_status st = own_kernel(d, c, 4, NULL, err);
         if (st != OCH_OK && st != OCH_UNAVAILABLE) return st;
@@ -375,7 +375,8 @@ och_kl_actual och_gpu_codes_arg(const char *name, const och_tensor *codes, int64
 
 och_status och_gpu_codes_of(const och_op_ctx *ctx, const och_tensor *x, const och_tensor *codes, och_err *err) {
     const och_gpu_kernel *k;
-    OCH_TRY(och_gpu_kernel_get(ctx->queue->device, "act_q8", &k, err, "ADD1=false,WIDE=%s", yes(och_gpu_width(x->cols, &x, 1) == 4)));
+    bool wide = och_gpu_width(x->cols, &x, 1) == 4;
+    OCH_TRY(och_gpu_kernel_get(ctx->queue->device, "act_q8", &k, err, "ADD1=false,WIDE=%s", yes(wide)));
     och_kl_actual args[] = {och_gpu_tensor("x", x), {.name = "norm"}, och_gpu_codes_arg("y", codes, x->rows, x->cols),
                             och_gpu_real("eps", 0.0)};
     return och_gpu_launch(ctx, k, args, OCH_COUNT(args), err);

@@ -49,7 +49,8 @@ static void codes_match(rig *r, const och_tensor *y, const och_tensor *found, co
         rig_ok(v->copy_to_host(r->queue, to->mirror, to->buf.addr, (uint64_t)y->rows * codes.row_bytes, &err), &err, what);
         rig_ok(v->synchronise(r->queue, &err), &err, what);
     }
-    if (memcmp(codes.host, found->host, (size_t)((uint64_t)y->rows * codes.row_bytes)) != 0) fail_msg("%s: codes that are not act_q8's", what);
+    if (memcmp(codes.host, found->host, (size_t)((uint64_t)y->rows * codes.row_bytes)) != 0)
+        fail_msg("%s: codes that are not act_q8's", what);
     if (!codes_untouched(found, y->rows)) fail_msg("%s: codes of rows that are none", what);
 }
 
@@ -103,8 +104,9 @@ static void codes_linear(rig *r) {
         up.out[OCH_LINEAR_YCODES] = codes;
         codes_ran(r, &up, s->invariant, name);
         bool coded = n <= OCH_OP_CODES_ROWS;
-        if (codes_untouched(&up.out[0], 0) != coded || (!coded && !codes_untouched(&codes, 0)))
-            fail_msg("%s: expected %s, found both or the other", name, coded ? "codes" : "rows");
+        /* more rows take a launch for them */
+        if (n <= 4 && !codes_untouched(&up.out[0], 0)) fail_msg("%s: rows beside their codes", name);
+        if (!coded && !codes_untouched(&codes, 0)) fail_msg("%s: codes beside rows", name);
         if (coded) codes_match(r, &plain.out[0], &codes, name);
         else same_rows(&plain.out[0], &up.out[0], name);
 
@@ -113,7 +115,7 @@ static void codes_linear(rig *r) {
         down.out[0] = rig_tensor(r, OCH_DTYPE_F32, n, 40, 0);
         och_op_call next = down;
         codes_ran(r, &down, s->invariant, name);
-        next.in[OCH_LINEAR_X] = up.out[0]; /* of what rig_tensor fills it with, where there are codes */
+        next.in[OCH_LINEAR_X] = coded ? rig_tensor(r, OCH_DTYPE_F32, n, s->m, 0) : up.out[0]; /* of what tensors are filled with */
         next.in[OCH_LINEAR_XCODES] = codes;
         next.out[0] = rig_tensor(r, OCH_DTYPE_F32, n, 40, 0);
         codes_ran(r, &next, s->invariant, name);
@@ -122,7 +124,7 @@ static void codes_linear(rig *r) {
     }
 }
 
-/* Nothing asked: a gate makes codes where each compute unit has a workgroup's blocks, of eight rows on some devices in two launches. */
+/* Nothing asked: a gate makes codes where each compute unit has a workgroup's blocks. */
 static void codes_default(rig *r) {
     const och_op_provider *p = rig_provider(r, OCH_OP_LINEAR);
     assert_true(och_env_set("OCHRE_NEXT_CODES", NULL));
@@ -157,8 +159,8 @@ static void codes_attention(rig *r) {
     static const attention_case cases[] = {
         {.cache = OCH_DTYPE_F16, .n_heads = 4, .n_kv_heads = 2, .head_dim = 64, .block_tokens = 16, .scale = 0.125f, .n_seqs = 1,
          .length = {70}, .tokens = {1}},
-        {.cache = OCH_DTYPE_F32, .n_heads = 2, .n_kv_heads = 1, .head_dim = 96, .block_tokens = 32, .scale = 0.1f, .window = 40, .n_seqs = 3,
-         .length = {129, 7, 64}, .tokens = {2, 1, 3}, .n_padding = 2, .shuffle = true, .in_place = true},
+        {.cache = OCH_DTYPE_F32, .n_heads = 2, .n_kv_heads = 1, .head_dim = 96, .block_tokens = 32, .scale = 0.1f, .window = 40,
+         .n_seqs = 3, .length = {129, 7, 64}, .tokens = {2, 1, 3}, .n_padding = 2, .shuffle = true, .in_place = true},
         {.cache = OCH_DTYPE_BF16, .n_heads = 4, .n_kv_heads = 4, .head_dim = 128, .block_tokens = 32, .scale = 0.09f, .softcap = 20.0f,
          .n_seqs = 2, .length = {600, 33}, .tokens = {1, 3}},
         {.cache = OCH_DTYPE_F16, .n_heads = 2, .n_kv_heads = 2, .head_dim = 32, .block_tokens = 16, .scale = 0.2f, .n_seqs = 1,
