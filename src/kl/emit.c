@@ -377,6 +377,13 @@ static void emit_kernel(och_kl_emitter *e) {
         begin(e, NULL);
         put(e, e->dialect->release);
         newline(e);
+        for (och_kl_var *v = e->c->vars; v; v = v->next) {
+            if (!v->held) continue;
+            och_kl_need(e, OCH_KL_P_AWAIT);
+            begin(e, NULL);
+            och_strbuf_printf(e->out, "%s = och_behind(%s);", och_kl_var_name(e, v), och_kl_var_name(e, v));
+            newline(e);
+        }
     }
     emit_lds(e);
     emit_list(e, &e->c->body);

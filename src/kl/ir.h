@@ -47,6 +47,7 @@ typedef struct och_kl_var {
                           restrict, no read-only loads) */
     och_kl_uniformity uniformity;
     bool steady;       /* a buffer that nothing before writes: och_await lets it be */
+    bool held;         /* and, no weight, read where the text says: a compiler would move it behind the wait */
     bool argument;     /* a parameter of the kernel (pointer, scalar, stride or size), at `offset` in the arguments; scalars */
     uint32_t offset;   /* and sizes are fixed REG variables. Parameters are created in the order of their offsets. */
     struct och_kl_var *next;

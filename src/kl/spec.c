@@ -349,7 +349,7 @@ static bool arguments(och_kl_spec *s) {
         if (b->arg->kind == OCH_KL_A_SCALAR) continue;
         b->arg->offset = at;
         b->var = argument(s, b->ast->name, b->kind == OCH_KL_A_BUFFER ? b->elem : OCH_KL_U8, OCH_KL_GLOBAL, at);
-        if (b->var) b->var->steady = b->steady;
+        if (b->var) b->var->steady = b->steady, b->var->held = b->ast->steady;
         if (!b->var) return false;
         b->var->read_only = b->in && !b->out && !b->aliased;
         b->var->aliased = b->aliased;

@@ -107,6 +107,7 @@ static void about_to_write(const void *p, u32 n) {
 static inline i32 och_thread() { return thread_number; }
 template <int AXIS> static i32 och_group_id() { return group_number[AXIS]; }
 template <class T> static T och_first(T x) { return x; } // what is asked so is the same in a wave
+template <class P> static inline P och_behind(P p) { return p; }
 template <class... P> static inline void och_await(P &...) {}
 static inline u32 och_shared(const void *p) {
     if (!in_lds(p)) broken("no address of LDS");

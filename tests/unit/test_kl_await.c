@@ -36,6 +36,8 @@ static void what_is_steady_is_read_early(void **s) {
     const char *wait = strstr(body, "och_await("), *w = strstr(body, "(const u8 *)w"), *x = strstr(body, "(const u8 *)x");
     if (!wait || !w || !x) fail_msg("%s", body);
     assert_true(w < wait && wait < x);
+    const char *held = strstr(body, "w = och_behind(w);"); /* else a load from `const` and `restrict` is moved behind the wait */
+    assert_true(held && held < w && !strstr(body, "x = och_behind(x);"));
     assert_memory_equal(wait, "och_await(x, y);", 16);
     assert_null(strstr(wait + 1, "och_await("));
     free(text);

@@ -8,9 +8,12 @@
 
 #include "base/size.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define LARGEST_CHUNK 512
+#define LEAST_CHUNK 32
+#define AT_ONCE 7 /* with more workgroups of a compute unit registers are kept so few that eight run there at once */
 #define PART_WAVES 4 /* of a workgroup */
 #define PART_BYTES (UINT64_C(64) << 20)
 
@@ -55,25 +58,37 @@ static int chunk_of(const och_device *d, const och_op_call *c) {
     const och_attr_attention *a = &c->attr.attention;
     int64_t reach = reach_of(c), columns = a->n_heads / heads_together(a);
     int best = LARGEST_CHUNK, least = 128, each = 4; /* workgroups of a compute unit */
-    if (large_cache(d)) best = 128, least = 32, each = 3;
+    if (large_cache(d)) best = 128, least = LEAST_CHUNK, each = 3;
     while (best < LARGEST_CHUNK && !(chunk_fits(d, c, best) && little_is_left(d, c, best))) best *= 2;
     for (int chunk = best / 2; chunk >= least && columns * splits_in(reach, best) < each * (int64_t)d->info.n_compute_units; chunk /= 2)
         if (chunk_fits(d, c, chunk) && little_is_left(d, c, chunk)) best = chunk;
+    /* Longer ones where they are as many as run at once all the same: each begins with q and ends with a row for the merge. */
+    while (large_cache(d) && best < LARGEST_CHUNK && chunk_fits(d, c, 2 * best) && columns * splits_in(reach, 2 * best) > AT_ONCE * (int64_t)d->info.n_compute_units)
+        best *= 2;
     return best;
 }
 
 static int64_t splits_of(const och_device *d, const och_op_call *c) { return splits_in(reach_of(c), chunk_of(d, c)); }
 
+static bool many_splits(const och_device *d, const och_op_call *c) {
+    return c->attr.attention.n_heads / heads_together(&c->attr.attention) * splits_of(d, c) > AT_ONCE * (int64_t)d->info.n_compute_units;
+}
+
 static och_status part_kernel(const och_device *d, const och_op_call *c, const och_gpu_kernel **out_k, och_err *err) {
     const och_attr_attention *a = &c->attr.attention;
     char cache[OCH_GPU_CACHE_SPEC_BYTES];
     och_gpu_cache_spec(d, c->in[OCH_ATTENTION_K].dtype, cache);
-    return och_gpu_kernel_get(d, "attention_part", out_k, err, "%s,HD=%d,GG=%d,BT=%d,CHUNK=%d,WAVES=%d", cache, a->kv.head_dim,
-                              heads_together(a), a->kv.block_tokens, chunk_of(d, c), PART_WAVES);
+    char plain[160];
+    snprintf(plain, sizeof plain, "%s,HD=%d,GG=%d,BT=%d,CHUNK=%d,WAVES=%d", cache, a->kv.head_dim, heads_together(a), a->kv.block_tokens,
+             chunk_of(d, c), PART_WAVES);
+    return och_gpu_kernel_cut(d, "attention_part", plain, many_splits(d, c) && !strncmp(d->info.arch, "sm_", 3) ? ",OCC=8" : "", out_k, err);
 }
 
 static och_status merge_kernel(const och_device *d, const och_op_call *c, bool codes, const och_gpu_kernel **out_k, och_err *err) {
-    return och_gpu_kernel_get(d, "attention_merge", out_k, err, codes ? "HD=%d,CODES=true" : "HD=%d", c->attr.attention.kv.head_dim);
+    char plain[40];
+    snprintf(plain, sizeof plain, "HD=%d%s", c->attr.attention.kv.head_dim, codes ? ",CODES=true" : "");
+    bool many = large_cache(d) && splits_of(d, c) >= 64;
+    return och_gpu_kernel_cut(d, "attention_merge", plain, many ? ",WAVES=16" : "", out_k, err);
 }
 
 /* Tokens of one sequence that fill enough of a tile's rows: a tile goes through one sequence after another. */

@@ -5,6 +5,8 @@
 #include "quant/capability.h"
 #include "quant/format.h"
 
+#include <stdio.h>
+
 /* Waves that share a row's reduction: enough to keep a wide row's loads in flight, one where a row is short. */
 static int waves_for(int64_t cols) { return cols <= 512 ? 1 : cols <= 2048 ? 4 : 8; }
 
@@ -63,8 +65,12 @@ och_status och_gpu_gather_run(const och_op_ctx *ctx, const och_op_call *c, och_e
 
 och_status och_gpu_norm_kernel(const och_device *d, int64_t group_cols, bool add_one, int width, const och_gpu_kernel **out_k,
                                och_err *err) {
-    return och_gpu_kernel_get(d, "rms_norm", out_k, err, "ADD1=%s,V=%d,WIDE=%s,WAVES=%d", add_one ? "true" : "false",
-                              group_cols % 4 ? 1 : 4, width == 4 ? "true" : "false", waves_for(group_cols));
+    char plain[64], rounds[16] = "";
+    int64_t n = (group_cols + 128 * waves_for(group_cols) - 1) / (128 * waves_for(group_cols)); /* of waves of 32: of 64 some lanes have less */
+    snprintf(plain, sizeof plain, "ADD1=%s,V=%d,WIDE=%s,WAVES=%d", add_one ? "true" : "false", group_cols % 4 ? 1 : 4,
+             width == 4 ? "true" : "false", waves_for(group_cols));
+    if (group_cols % 4 == 0 && n <= 8) snprintf(rounds, sizeof rounds, ",ROUNDS=%d", (int)n);
+    return och_gpu_kernel_cut(d, "rms_norm", plain, rounds, out_k, err);
 }
 
 och_status och_gpu_rms_norm_supports(const och_device *d, const och_op_call *c, och_err *err) {

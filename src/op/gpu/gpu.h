@@ -25,6 +25,11 @@ typedef struct och_gpu_kernel {
 OCH_WARN_UNUSED och_status och_gpu_kernel_get(const och_device *d, const char *kernel, const och_gpu_kernel **out_kernel,
                                               och_err *err, const char *spec, ...) OCH_PRINTF(5, 6);
 
+/* The kernel as `cut` says beside spec, "" or ",WAVES=16", or without it where a machine without a compiler has packs that hold the
+ * plain one alone. */
+OCH_WARN_UNUSED och_status och_gpu_kernel_cut(const och_device *d, const char *kernel, const char *spec, const char *cut,
+                                              const och_gpu_kernel **out_kernel, och_err *err);
+
 /* How often kernels were looked up by name, by all threads: a record that runs again with as many rows does not (op/memo.h). */
 uint64_t och_gpu_kernel_lookups(void);
 

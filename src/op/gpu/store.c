@@ -385,3 +385,9 @@ och_status och_gpu_kernel_get(const och_device *d, const char *kernel, const och
     pthread_mutex_unlock(&s->lock);
     return st;
 }
+
+och_status och_gpu_kernel_cut(const och_device *d, const char *kernel, const char *spec, const char *cut, const och_gpu_kernel **out_kernel,
+                              och_err *err) {
+    och_status st = och_gpu_kernel_get(d, kernel, out_kernel, err, "%s%s", spec, cut);
+    return st == OCH_UNAVAILABLE && *cut ? och_gpu_kernel_get(d, kernel, out_kernel, err, "%s", spec) : st;
+}
