@@ -85,10 +85,11 @@ static och_status part_kernel(const och_device *d, const och_op_call *c, const o
 }
 
 static och_status merge_kernel(const och_device *d, const och_op_call *c, bool codes, const och_gpu_kernel **out_k, och_err *err) {
-    char plain[40];
+    char plain[40], cut[32] = "";
     snprintf(plain, sizeof plain, "HD=%d%s", c->attr.attention.kv.head_dim, codes ? ",CODES=true" : "");
-    bool many = large_cache(d) && splits_of(d, c) >= 64;
-    return och_gpu_kernel_cut(d, "attention_merge", plain, many ? ",WAVES=16" : "", out_k, err);
+    /* Rows of so many splits are read by more lanes. */
+    if (large_cache(d) && splits_of(d, c) >= 64) snprintf(cut, sizeof cut, ",WAVES=%d,TABLE=512", 512 / OCH_MAX(d->info.wave_size, 32));
+    return och_gpu_kernel_cut(d, "attention_merge", plain, cut, out_k, err);
 }
 
 /* Tokens of one sequence that fill enough of a tile's rows: a tile goes through one sequence after another. */
