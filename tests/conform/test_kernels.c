@@ -4,6 +4,7 @@
 #include "conform/support/kernel_rig.h"
 
 #include "base/half.h"
+#include "base/size.h"
 #include "engine/sampler.h"
 #include "quant/format.h"
 #include "quant/planes.h"
@@ -298,6 +299,43 @@ static void decoding(kernel_rig *k) {
         }
 }
 
+/* Gates that make codes give the same ones however they are cut: which rows a wave takes, what it loads early. */
+static void cuts_of_gates(kernel_rig *k) {
+    enum { K = 2304, M = 96 };
+    static const char *const cuts[] = {"", "EARLY=1,", "EARLY=2,", "EARLY=1,WAVES=4,OCC=8,", "ROWS=2,", "WAVES=4,", "PER=64,", "B=4,", "WAVES=16,"};
+    static const och_dtype formats[] = {OCH_DTYPE_Q4_K, OCH_DTYPE_Q8_0, OCH_DTYPE_Q5_1};
+    static uint8_t file[M * K * 2], planes[2][M * K * 2], act[K * 2], first[M * 2], found[M * 2];
+    static float row[K], bias[2][M];
+    och_err err = {0};
+    for (size_t f = 0; f < OCH_COUNT(formats); f++) {
+        uint64_t row_file, row_planes, row_act, row_codes;
+        state = 20 + f;
+        assert_true(och_dtype_row_bytes(formats[f], K, &row_file) && och_planes_row_bytes(formats[f], K, &row_planes) &&
+                    och_planes_act_row_bytes(K, &row_act) && och_planes_act_row_bytes(M, &row_codes));
+        for (int w = 0; w < 2; w++) {
+            for (int i = 0; i < M; i++) {
+                fill(row, K, 0.1);
+                kernel_rig_ok(och_format_encode_row(formats[f], row, file + (uint64_t)i * row_file, K, &err), &err, "a weight");
+            }
+            och_planes_pack(formats[f], M, K, file, planes[w], 0, M);
+            fill(bias[w], M, 1.0);
+        }
+        fill(row, K, 1.0);
+        och_planes_act_encode_row(row, K, act);
+        for (size_t c = 0; c < OCH_COUNT(cuts); c++) {
+            char spec[80];
+            memset(found, 0, sizeof found);
+            och_kl_actual args[] = {kernel_rig_rows(k, "w0", planes[0], M, K, row_planes), kernel_rig_rows(k, "w1", planes[1], M, K, row_planes),
+                                    kernel_rig_rows(k, "x", act, 1, K, row_act), kernel_rig_vector(k, "bias0", bias[0], M),
+                                    kernel_rig_vector(k, "bias1", bias[1], M), kernel_rig_rows(k, "codes", found, 1, M, row_codes)};
+            snprintf(spec, sizeof spec, "%sF=%s,ACT=1", cuts[c], och_format_get(formats[f])->name);
+            kernel_rig_run(k, "matvec_glu_codes", spec, args, 6);
+            if (!c) memcpy(first, found, sizeof first);
+            if (memcmp(first, found, (size_t)row_codes) != 0) fail_msg("matvec_glu_codes %s: other codes", spec);
+        }
+    }
+}
+
 /* ---- a state of eight bits: kv_write, then both forms of attention, against a softmax in double precision ---- */
 
 /* To three bits after the first: E4M3, in either flavour, of numbers up to 240. Below 2^-6 the flavours differ by less than
@@ -415,7 +453,7 @@ int main(int argc, char **argv) {
         void (*run)(kernel_rig *k);
     } groups[] = {{"softmax, logsumexp", distributions}, {"odd distributions", odd_distributions},
                   {"argmax", greatest}, {"sample", draws}, {"odd draws", odd_draws}, {"layer_norm", layer_norm},
-                  {"cast, fill", conversions}, {"dequantise", decoding}, {"attention, fp8", state_of_bytes}, {"digest", digests}};
+                  {"cast, fill", conversions}, {"dequantise", decoding}, {"cuts of gates", cuts_of_gates}, {"attention, fp8", state_of_bytes}, {"digest", digests}};
     enum { GROUPS = sizeof groups / sizeof groups[0], DEVICES = 16 };
     static struct CMUnitTest tests[GROUPS * DEVICES];
     static char names[GROUPS * DEVICES][64], list[1024];
