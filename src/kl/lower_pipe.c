@@ -146,6 +146,13 @@ static bool lower_do(och_kl_spec *s, const pipe_state *p, pipe_turn *t) {
     s->n_pending = 0;
     s->waited = false;
     bool ok = part(s, p, p->x->body, &t->work->body, och_kl_use(s->code, pos, t->k), t->now);
+    och_kl_list *list = s->list;
+    och_kl_tile *straight = s->pending;
+    s->pending = NULL;
+    s->list = &t->work->body;
+    och_kl_end_products(s, pos); /* those that may not go on behind it */
+    s->list = list;
+    s->pending = straight;
     s->pipe_do = outer;
     s->stage_ins = outer_stage;
     t->pending = s->pending;

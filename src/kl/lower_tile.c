@@ -1,6 +1,7 @@
 /* Tiles: statements and methods over what tile.h does. */
 #include "kl/tile.h"
 
+#include "base/size.h"
 #include "kl/spec.h"
 
 #include <string.h>
@@ -77,11 +78,17 @@ static bool matrix_of(och_kl_spec *s, const och_kl_expr *e, och_kl_tile_lds *out
     return !v.ir || out->offset;
 }
 
-void och_kl_end_products(och_kl_spec *s, och_kl_pos pos) {
+static void end_straight(och_kl_spec *s, och_kl_pos pos) {
     if (!s->pending) return;
     if (s->pending->pending) s->waited = true;
     och_kl_tile_wait(s->code, s->list, pos, s->pending);
     s->pending = NULL;
+}
+
+void och_kl_end_products(och_kl_spec *s, och_kl_pos pos) {
+    for (int i = 0; i < s->n_turned; i++) och_kl_tile_wait(s->code, s->list, pos, s->turned[i]);
+    s->n_turned = 0;
+    end_straight(s, pos);
 }
 
 typedef struct element_call {
@@ -144,9 +151,9 @@ bool och_kl_tile_method(och_kl_spec *s, const och_kl_expr *e, const och_kl_val *
     och_status st;
     int n = och_kl_count_args(e->args);
     *out = (och_kl_val){.kind = OCH_KL_V_VOID};
-    enum { MMA, MAP, EACH, ROW_MAX, ROW_SUM, TO_LDS, MMA_T, ROWS, N_METHODS };
-    static const char *const known[] = {"mma", "map", "each", "row_max", "row_sum", "to_lds", "mma_t", "rows"};
-    static const int takes[] = {2, 1, 1, 0, 0, 1, 2, 1};
+    enum { MMA, MAP, EACH, ROW_MAX, ROW_SUM, TO_LDS, MMA_T, ROWS, COLUMNS, N_METHODS };
+    static const char *const known[] = {"mma", "map", "each", "row_max", "row_sum", "to_lds", "mma_t", "rows", "columns"};
+    static const int takes[] = {2, 1, 1, 0, 0, 1, 2, 1, 2};
     int m = 0;
     while (m < N_METHODS && strcmp(known[m], name)) m++;
     if (m == N_METHODS) {
@@ -156,7 +163,7 @@ bool och_kl_tile_method(och_kl_spec *s, const och_kl_expr *e, const och_kl_val *
         const char *best = och_kl_guess_best(&g);
         if (best) return och_kl_error(s->diag, e->pos, "a tile has no .%s(...): did you mean \"%s\"?", name, best);
         return och_kl_error(s->diag, e->pos,
-                            "a tile has no .%s(...): there are mma, mma_t, map, each, row_max, row_sum, rows, to_lds", name);
+                            "a tile has no .%s(...): there are mma, mma_t, map, each, row_max, row_sum, rows, columns, to_lds", name);
     }
     if (n != takes[m])
         return och_kl_error(s->diag, e->pos, "%s takes %d %s, found %d", name, takes[m],
@@ -165,20 +172,30 @@ bool och_kl_tile_method(och_kl_spec *s, const och_kl_expr *e, const och_kl_val *
     strcat(what, name);
     if (!och_kl_need_group(s, e->pos, what)) return false;
     if (m) s->waited = true;
-    if (m) och_kl_end_products(s, e->pos);
-    if (m == MMA_T) {
+    if (m) end_straight(s, e->pos);
+    else if (s->n_turned) och_kl_end_products(s, e->pos);
+    if (m == COLUMNS) {
+        int64_t first, columns;
+        och_kl_tile *some;
+        if (!och_kl_eval_const_int(s, e->args, "the first column", &first) || !och_kl_eval_const_int(s, e->args->next, "the number of columns", &columns))
+            return false;
+        st = och_kl_tile_columns(s->code, t, first, columns, &some, &err);
+        if (st == OCH_OK) *out = (och_kl_val){.kind = OCH_KL_V_TILE, .tile = some};
+    } else if (m == MMA_T) {
         och_kl_tile_lds a, b;
         och_kl_val of;
         const och_kl_expr *first = e->args;
-        bool by_name = first->kind == OCH_KL_E_NAME;
+        bool by_name = first->kind == OCH_KL_E_NAME || first->kind == OCH_KL_E_CALL;
         if (by_name && !och_kl_eval(s, first, &of)) return false;
         bool is_tile = by_name && of.kind == OCH_KL_V_TILE;
         if ((!is_tile && !matrix_of(s, first, &a)) || !matrix_of(s, first->next, &b)) return false;
         if (is_tile) st = och_kl_tile_mma_tile(s->code, s->list, e->pos, t, of.tile, &b, &err);
         else st = och_kl_tile_mma_turned(s->code, s->list, e->pos, t, &a, &b, &err);
         if (t->pending) {
-            s->pending = t;
-            s->n_pending++;
+            int i = 0;
+            while (i < s->n_turned && s->turned[i] != t) i++;
+            if (i == (int)OCH_COUNT(s->turned)) och_kl_end_products(s, e->pos);
+            else s->turned[i] = t, s->n_turned += i == s->n_turned;
             if (s->list != s->pipe_do) och_kl_end_products(s, e->pos);
         }
     } else if (m == ROWS) {

@@ -196,6 +196,8 @@ typedef struct och_kl_spec {
     och_kl_ins *stage_ins;       /* the coming step's stage, where `do` says when it begins; NULL: it has begun */
     bool stage_copies;           /* and it ends a group of copies */
     struct och_kl_tile *pending; /* of which products are under way that the next barrier waits for */
+    struct och_kl_tile *turned[4]; /* the same of those whose second factor is turned, which may be several */
+    int n_turned;
     int n_pending;               /* how many, counted since `do` began */
     bool waited;                 /* since then something stood there that such products may not be under way at */
     const struct och_kl_tile_at *tile_at; /* the element of which map or each is at */

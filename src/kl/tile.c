@@ -126,6 +126,7 @@ och_status och_kl_tile_create(och_kl_code *c, och_kl_list *to, och_kl_pos pos, c
     t->frag_rows = rows / wave_rows / m->m;
     t->frag_cols = cols / wave_cols / m->n;
     t->n_row_slots = t->frag_rows * l.n_slots;
+    t->acc_cols = t->frag_cols;
     t->row_step = m->m;
     t->given_split = given;
 
@@ -160,6 +161,30 @@ och_status och_kl_tile_create(och_kl_code *c, och_kl_list *to, och_kl_pos pos, c
     return och_kl_tile_done(c, err);
 }
 
+och_status och_kl_tile_columns(och_kl_code *c, och_kl_tile *t, int64_t first, int64_t n, och_kl_tile **out_tile, och_err *err) {
+    *out_tile = NULL;
+    int64_t unit = t->matrix->n > 16 ? t->matrix->n : 16;
+    if (t->wave_cols != 1 || t->by_fours)
+        return och_err_set(err, OCH_INVALID, "columns of a tile over %u waves along them: expected one, as the kernel says", t->wave_cols);
+    if (first < 0 || n < 1 || first % unit || n % unit || first + n > t->cols)
+        return och_err_set(err, OCH_INVALID, "columns %lld and %lld more of %u: expected multiples of %lld within", (long long)first, (long long)n,
+                           t->cols, (long long)unit);
+    och_kl_tile *v = och_arena_alloc(&c->arena, 1, sizeof *v);
+    if (!v) c->failed = true;
+    else {
+        *v = *t;
+        v->whole = t->whole ? t->whole : t;
+        v->pending = false;
+        v->as_operand = v->scratch = NULL;
+        v->cols = (uint32_t)n;
+        v->frag_cols = (uint32_t)n / t->matrix->n;
+        v->first_frag = t->first_frag + (uint32_t)first / t->matrix->n;
+        *out_tile = v;
+        v->whole->settled = true;
+    }
+    return och_kl_tile_done(c, err);
+}
+
 void och_kl_tile_wait(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t) {
     if (!t->pending) return;
     t->pending = false;
@@ -173,7 +198,7 @@ static och_kl_tile_at element(och_kl_code *c, och_kl_pos pos, const och_kl_tile 
     och_kl_tile_at at = {0};
     at.row = och_kl_binary(c, pos, '+', och_kl_use(c, pos, t->row0), och_kl_tile_i32(c, pos, fr * t->row_step + l->row[e]));
     at.col = och_kl_binary(c, pos, '+', och_kl_use(c, pos, t->col0), och_kl_tile_i32(c, pos, fc * t->matrix->n + l->col[e]));
-    at.value = och_kl_elem(c, pos, och_kl_tile_use(c, pos, t->acc, fr * t->frag_cols + fc), (int)e);
+    at.value = och_kl_elem(c, pos, och_kl_tile_use(c, pos, t->acc, och_kl_tile_frag(t, fr, fc)), (int)e);
     at.row_slot = fr * l->n_slots + l->slot[e];
     return at;
 }
@@ -195,7 +220,7 @@ och_status och_kl_tile_map(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_
                                ? och_kl_tile_done(c, err)
                                : och_err_set(err, OCH_COMPILE, "the function of a tile's elements does not compile");
             }
-            och_kl_tile_assign(c, to, pos, t->acc, fr * t->frag_cols + fc,
+            och_kl_tile_assign(c, to, pos, t->acc, och_kl_tile_frag(t, fr, fc),
                                och_kl_build(c, pos, och_kl_type_of(t->base, (int)l.n_elems), elems, (int)l.n_elems));
         }
     return och_kl_tile_done(c, err);

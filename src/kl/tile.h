@@ -26,6 +26,9 @@ typedef struct och_kl_tile {
     bool across;              /* by fours, and 64 columns are what they share: fragments lie with their rows along the columns */
     bool pending;             /* such instructions are under way */
     uint32_t n_row_slots;     /* rows of which a lane holds elements */
+    struct och_kl_tile *whole; /* of whose columns these are some; NULL: its own */
+    uint32_t first_frag;      /* the fragment in its acc where they begin, of acc_cols a row of fragments */
+    uint32_t acc_cols;
     och_kl_var *acc;          /* REG [frag_rows * frag_cols], each a vector of a fragment's elements */
     och_kl_var *lane, *wave;  /* i32 */
     och_kl_ins *declares[4];  /* of wave_row0, wave_col0, row0 and col0 */
@@ -71,6 +74,11 @@ OCH_WARN_UNUSED och_status och_kl_tile_create(och_kl_code *c, och_kl_list *to, o
                                               och_kl_base base, uint32_t rows, uint32_t cols, uint32_t wave_rows,
                                               uint32_t wave_cols, och_kl_ir *initial, och_kl_tile **out_tile,
                                               och_err *err);
+
+/* Some columns of a tile that lie in one wave, as a tile of its own: what changes it changes the other. INVALID: columns that are no
+ * whole fragments. */
+OCH_WARN_UNUSED och_status och_kl_tile_columns(och_kl_code *c, och_kl_tile *t, int64_t first, int64_t n, och_kl_tile **out_tile,
+                                               och_err *err);
 
 /* acc[i][j] += sum over k of A[i][k] * Bt[j][k]. A and Bt of one type: f16 or bf16 for an f32 tile, i8 for an i32 one.
  * INVALID: types, extents that differ from the tile's, a depth that is no multiple of 16 (f16, bf16) or 32 (i8), a

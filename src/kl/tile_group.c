@@ -59,7 +59,7 @@ static bool lay_across(och_kl_code *c, och_kl_pos pos, och_kl_tile *t, uint32_t 
     t->wave_cols = fours * OCH_KL_GROUP_WAVES;
     t->row_step = t->matrix->n;
     t->frag_rows = t->rows / t->matrix->n;
-    t->frag_cols = 1;
+    t->frag_cols = t->acc_cols = 1;
     t->n_row_slots = t->frag_rows * l.n_slots;
     return !c->failed;
 }
@@ -89,7 +89,7 @@ bool och_kl_tile_by_fours(och_kl_code *c, och_kl_pos pos, och_kl_tile *t, const 
     och_kl_tile_layout l;
     och_kl_tile_layout_of(t->matrix, false, &l);
     t->frag_rows = t->rows / rows / OCH_KL_GROUP_ROWS;
-    t->frag_cols = t->cols / cols / t->matrix->n;
+    t->frag_cols = t->acc_cols = t->cols / cols / t->matrix->n;
     t->n_row_slots = t->frag_rows * l.n_slots;
     return true;
 }
@@ -166,7 +166,7 @@ static uint32_t matrix_bytes(const och_kl_tile_lds *o) { return o->rows * row_by
 bool och_kl_tile_turned_by_fours(const och_kl_code *c, const och_kl_tile *t, const och_kl_tile_lds *b) {
     uint32_t next = matrix_bytes(b) / 16;
     return (c->profile.target.target->ops & OCH_GROUP_MATRIX) && t->base == OCH_KL_F32 && t->matrix->m == 16 && t->matrix->n == 8 &&
-           !t->by_fours && t->wave_cols == 1 && t->wave_rows % OCH_KL_GROUP_WAVES == 0 && t->frag_rows == 1 &&
+           !t->by_fours && !t->whole && t->wave_cols == 1 && t->wave_rows % OCH_KL_GROUP_WAVES == 0 && t->frag_rows == 1 &&
            t->cols <= OCH_KL_GROUP_MOST_COLS && operand_fits(c, b) && next < 1 << 14;
 }
 
@@ -175,9 +175,9 @@ void och_kl_tile_group_turned(och_kl_code *c, och_kl_list *to, och_kl_pos pos, o
     int extra = (int)t->cols + OCH_KL_GROUP_TURNED + (b->lds->type.base == OCH_KL_BF16 ? OCH_KL_GROUP_BF16 : 0);
     uint32_t beside = t->cols / b->depth, matrix = matrix_bytes(b);
     och_kl_var *from = place(c, to, pos, "b_place", b, och_kl_tile_i32(c, pos, 0), matrix);
-    och_kl_ir *hold = act(c, to, pos, OCH_KL_F_GROUP_HOLD, 0, NULL, 0);
-    if (!from || !hold) return;
-    hold->var = t->acc;
+    och_kl_ir *hold = t->pending ? NULL : act(c, to, pos, OCH_KL_F_GROUP_HOLD, 0, NULL, 0);
+    if (!from || (!hold && !t->pending)) return;
+    if (hold) hold->var = t->acc;
     (void)act(c, to, pos, OCH_KL_F_GROUP_BEGIN, 0, NULL, 0);
     for (uint32_t i = 0; i < n && !c->failed; i++) {
         uint32_t row = 16 * i;

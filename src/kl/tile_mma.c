@@ -203,7 +203,7 @@ static void load_b(och_kl_code *c, och_kl_list *to, och_kl_pos pos, const operan
 static och_kl_ir *of_tile(och_kl_code *c, och_kl_pos pos, const och_kl_tile *a, uint32_t fr, uint32_t k, och_kl_base in) {
     och_kl_ir *parts[2];
     for (uint32_t i = 0; i < 2; i++) {
-        och_kl_ir *x = och_kl_tile_use(c, pos, a->acc, fr * a->frag_cols + k / a->matrix->n + i);
+        och_kl_ir *x = och_kl_tile_use(c, pos, a->acc, och_kl_tile_frag(a, fr, k / a->matrix->n + i));
         parts[i] = x ? och_kl_convert(c, pos, och_kl_type_of(in, x->type.lanes), x) : NULL;
         if (!parts[i]) return NULL;
     }
@@ -241,7 +241,7 @@ static och_status product(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_k
             }
             och_kl_var *av = och_kl_tile_let(c, to, pos, "a", x);
             for (uint32_t fc = 0; fc < t->frag_cols && !c->failed; fc++) {
-                uint32_t at = fr * t->frag_cols + fc;
+                uint32_t at = och_kl_tile_frag(t, fr, fc);
                 och_kl_ir *args[3] = {och_kl_use(c, pos, av), och_kl_use(c, pos, b[fc]), och_kl_tile_use(c, pos, t->acc, at)};
                 och_kl_tile_assign(c, to, pos, t->acc, at,
                                    och_kl_call(c, pos, OCH_KL_F_MMA, type, och_kl_matrix_index(m), args, 3));
@@ -258,7 +258,7 @@ static och_status by_fours(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_
     uint32_t depth = from ? from->cols : a->depth, n = 0;
     const och_kl_matrix *m = och_kl_matrix_find(&c->profile, b->lds->type.base, t->matrix->m, t->matrix->n, depth);
     operand oa = {.o = a};
-    och_kl_tile_touch(c, to, pos, t);
+    t->settled = true; /* what is under way of it goes on: the next is behind it */
     och_kl_var **parts = och_arena_alloc(&c->arena, depth / 16, sizeof *parts);
     if (!parts || !m) c->failed = true;
     if (a && m) operand_at(c, to, pos, "a_at", &oa, m, true, t->wave_row0, t->lane);
@@ -332,8 +332,8 @@ och_status och_kl_tile_mma_tile(och_kl_code *c, och_kl_list *to, och_kl_pos pos,
     och_kl_base in = b->lds->type.base;
     OCH_TRY(check_types(t, in, in, err));
     OCH_TRY(check_turned(t, b, a->cols, err));
-    if (a == t || a->base != OCH_KL_F32)
-        return och_err_set(err, OCH_INVALID, "A is %s: expected another tile of f32", a == t ? "the sum itself" : "a tile of i32");
+    if (a == t || a->whole == t || a->base != OCH_KL_F32)
+        return och_err_set(err, OCH_INVALID, "A is %s: expected another tile of f32", a == t || a->whole == t ? "the sum itself" : "a tile of i32");
     if (a->rows != t->rows || a->wave_rows != t->wave_rows || a->wave_cols != 1)
         return och_err_set(err, OCH_INVALID, "A is %u x %u over %u x %u waves: expected %u rows over %u x 1", a->rows, a->cols,
                            a->wave_rows, a->wave_cols, t->rows, t->wave_rows);
@@ -377,7 +377,7 @@ och_status och_kl_tile_to_lds(och_kl_code *c, och_kl_list *to, och_kl_pos pos, o
     for (uint32_t fr = 0; fr < t->frag_rows; fr++)
         for (uint32_t fc = 0; fc < t->frag_cols; fc++)
             for (uint32_t e = 0; e < l.n_elems && !c->failed; e += run) {
-                och_kl_ir *v = och_kl_slice(c, pos, och_kl_tile_use(c, pos, t->acc, fr * t->frag_cols + fc), (int)e, (int)run);
+                och_kl_ir *v = och_kl_slice(c, pos, och_kl_tile_use(c, pos, t->acc, och_kl_tile_frag(t, fr, fc)), (int)e, (int)run);
                 v = och_kl_convert(c, pos, och_kl_type_of(out, (int)run), v);
                 uint32_t shift = (fr * t->row_step + l.row[e]) * p->stride + fc * t->matrix->n + l.col[e];
                 och_kl_ins *i = v ? och_kl_ins_new(c, to, OCH_KL_I_STORE, pos) : NULL;

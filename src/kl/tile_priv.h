@@ -28,9 +28,11 @@ void och_kl_tile_assign(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_
 och_status och_kl_tile_done(const och_kl_code *c, och_err *err);
 /* Before an element is read or written by code of another kind than instructions of four waves. */
 static inline void och_kl_tile_touch(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t) {
-    och_kl_tile_wait(c, to, pos, t);
+    och_kl_tile_wait(c, to, pos, t->whole ? t->whole : t);
     t->settled = true;
 }
+/* Of acc, the fragment in that row and column of them. */
+static inline uint32_t och_kl_tile_frag(const och_kl_tile *t, uint32_t fr, uint32_t fc) { return fr * t->acc_cols + t->first_frag + fc; }
 
 /* ---- tile_group.c: instructions of four waves ---- */
 /* Whether they may compute acc += A * Bt; the tile is then laid out for them. */

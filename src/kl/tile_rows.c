@@ -97,7 +97,7 @@ static och_status reduce(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl
         for (uint32_t fc = 0; fc < t->frag_cols; fc++)
             for (uint32_t e = 0; e < l.n_elems; e++) {
                 if (l.slot[e] != s % l.n_slots) continue;
-                och_kl_ir *y = och_kl_elem(c, pos, och_kl_tile_use(c, pos, t->acc, s / l.n_slots * t->frag_cols + fc), (int)e);
+                och_kl_ir *y = och_kl_elem(c, pos, och_kl_tile_use(c, pos, t->acc, och_kl_tile_frag(t, s / l.n_slots, fc)), (int)e);
                 x = x ? combine(c, pos, sum, x, y) : y;
             }
         och_kl_tile_assign(c, to, pos, v, s, x);

@@ -408,7 +408,7 @@ static const struct {
     {2, "och_group_place<64, 512>(", "och_group_place<64, 256>("}, /* matrices of K beside one another */
     {2, "och_group_place<128, 256>(", "och_group_place<128>("},
     {2, "och_group_place<64, 512>(", "och_group_place<128, 512>("}, /* another swizzle than that of the copies */
-    {2, "+ 1024ull", "+ 1026ull"},                 /* a row of V that is none of this step's */
+    {2, "+ 640ull", "+ 642ull"},                   /* another row of V */
     {3, "och_barrier_all(", "och_barrier("},       /* not for what reads past the lanes */
     {3, "och_group_wait<0>(", "och_group_wait<1>("},
     {4, "och_group_begin()", "(void)0"},
