@@ -606,6 +606,9 @@ static bool copy_weight(och_kl_spec *s, copy_state *c) {
         if (!end || !copy_alone(s, c, elem, end, &done)) return false;
         if (done) return true;
     }
+    /* In halves more than `near` gives is lost. */
+    for (const och_kl_decl *f = c->lds->elem == OCH_KL_F16 || c->lds->elem == OCH_KL_BF16 ? b->format->fns : NULL; f; f = f->next)
+        if (!strcmp(f->name, "near")) decode = f;
     c->wide = (uint32_t)unit;
     c->pieces = c->cols / c->wide;
     c->n = c->rows * c->pieces;
@@ -649,14 +652,18 @@ static bool copy_weight(och_kl_spec *s, copy_state *c) {
             och_kl_val args[2] = {{.kind = OCH_KL_V_UNIT, .unit = bundle, .level = OCH_KL_L_LANE}, och_kl_val_int(i)},
                        v;
             if (decode->args == NULL || decode->args->next == NULL || decode->args->next->next)
-                ok = och_kl_error(s->diag, decode->pos, "decode takes a unit and a number");
+                ok = och_kl_error(s->diag, decode->pos, "%s takes a unit and a number", decode->name);
             ok = ok && och_kl_inline(s, pos, decode, b->format, args, 2, &v);
             if (ok && (v.kind != OCH_KL_V_IR || v.ir->type.lanes != 8))
-                ok = och_kl_error(s->diag, decode->pos, "decode gives a vector of 8");
+                ok = och_kl_error(s->diag, decode->pos, "%s gives a vector of 8", decode->name);
             if (!ok) break;
             och_kl_ir *x = och_kl_keep(s, pos, "x", v.ir, OCH_KL_L_LANE);
-            x = x ? och_kl_select(code, pos, in, x, och_kl_int(code, pos, x->type, 0)) : NULL;
             ok = x && och_kl_convert_val(s, pos, och_kl_type_of(c->lds->elem, 8), och_kl_val_ir(x, OCH_KL_L_LANE), &v);
+            /* Zeros outside, in words: there are fewer of them. */
+            const och_kl_type words = och_kl_type_of(OCH_KL_U32, 2 * (int)och_kl_base_bytes(c->lds->elem));
+            if (ok) x = och_kl_keep(s, pos, "x", och_kl_bitcast(code, pos, words, v.ir), OCH_KL_L_LANE);
+            x = ok && x ? och_kl_select(code, pos, in, x, och_kl_int(code, pos, words, 0)) : NULL;
+            ok = x && (v = och_kl_val_ir(och_kl_bitcast(code, pos, och_kl_type_of(c->lds->elem, 8), x), OCH_KL_L_LANE), true);
             och_kl_ir *col = och_kl_binary(code, pos, '*', piece2, och_kl_i32(s, pos, unit));
             col = och_kl_binary(code, pos, '+', col, och_kl_i32(s, pos, 8 * i));
             ok = ok && store_piece(s, c, s->list, row2, col, v.ir);

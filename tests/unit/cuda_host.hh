@@ -247,6 +247,12 @@ static inline f32 och_abs(f32 x) { return fabsf(x); }
 static inline f32 och_fma(f32 a, f32 b, f32 c) { return fmaf(a, b, c); }
 static inline f32 och_exp2(f32 x) { return exp2f(x); }
 static inline f32 och_rcp(f32 x) { return 1.0f / x; }
+// PTX ISA, "prmt", its indices in bytes as the language has them.
+static inline u32 och_perm(u32 hi, u32 lo, u32 selector) {
+    u32 r = 0;
+    for (int i = 0; i < 4; i++) r |= (u32)((((u64)hi << 32 | lo) >> 8 * (selector >> 8 * i & 7)) & 255) << 8 * i;
+    return r;
+}
 static inline f32 och_copysign(f32 x, f32 y) { return copysignf(x, y); }
 static inline u16 och_to_bf16(f32 x) {
     u32 u;
