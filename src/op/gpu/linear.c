@@ -225,27 +225,29 @@ static och_status qkv_kernel(const och_device *d, const och_op_call *c, const oc
 }
 
 /* How a product of n rows with w is cut: the first way whose tiles are enough for nearly every multiprocessor. */
-static const char *tiles(const och_device *d, const och_tensor *w, int64_t n) {
-#define OCH_TILES(arch, format, most, bm, bn, spec) {arch, format, most, bm, bn, spec},
-    static const struct {
-        const char *arch;
-        och_dtype format; /* NONE: any */
-        int64_t most;     /* 0: any */
-        uint64_t bm, bn;  /* 0: any number of rows */
-        const char *spec;
-    } rows[] = {
+typedef struct tile_row {
+    const char *arch;
+    och_dtype format; /* NONE: any */
+    int64_t most;     /* 0: any */
+    uint64_t bm, bn;  /* 0: any number of rows */
+    const char *spec, *pair;
+} tile_row;
+static const tile_row *tile_of(const och_device *d, const och_tensor *w, int64_t n) {
+#define OCH_TILES(arch, format, most, bm, bn, spec, pair) {arch, format, most, bm, bn, spec, pair},
+    static const tile_row rows[] = {
 #include "op/gpu/tiles.def"
-    };
+    }, plain = {.spec = "", .pair = ""};
 #undef OCH_TILES
     uint64_t units = (uint64_t)d->info.n_compute_units, enough = units - units / 16;
     for (size_t i = FIND_ROW(d, rows, 0); i < OCH_COUNT(rows); i = FIND_ROW(d, rows, i + 1)) {
         if (rows[i].format != OCH_DTYPE_NONE && rows[i].format != w->dtype) continue;
         if (rows[i].most && n > rows[i].most) continue;
         if (!rows[i].bm || och_u64_ceil_div((uint64_t)n, rows[i].bm) * och_u64_ceil_div((uint64_t)w->rows, rows[i].bn) >= enough)
-            return rows[i].spec;
+            return &rows[i];
     }
-    return "";
+    return &plain;
 }
+static const char *tiles(const och_device *d, const och_tensor *w, int64_t n) { return tile_of(d, w, n)->spec; }
 
 static half_kind half_of(const char *cut) { return strstr(cut, "T=bf16") ? HALF_BF16 : HALF_F16; }
 
@@ -259,6 +261,19 @@ static och_status mat_kernel(const och_device *d, const och_tensor *w, int64_t n
     if (st == OCH_UNAVAILABLE && *cut) return och_gpu_kernel_get(d, "matmul", out_k, err, "F=%s", f);
     *out_kind = half_of(cut);
     return st;
+}
+
+/* Products of few rows of the same activations with several weights in one launch. UNAVAILABLE: no, or as for own(). */
+static och_status many_kernel(const och_device *d, const och_op_call *c, int64_t n, const och_gpu_kernel **out_k, half_kind *out_kind,
+                              och_err *err) {
+    const och_tensor *w = &c->in[OCH_LINEAR_W0];
+    bool gate = c->attr.linear.glu != OCH_ACT_NONE, fits = gate ? w[0].dtype == w[1].dtype : together(c);
+    const tile_row *cut = halves(w) && fits ? tile_of(d, w, n) : NULL;
+    const char *f = och_format_get(w->dtype)->name;
+    if (!cut || !cut->most || (gate && !*cut->pair)) return och_err_set(err, OCH_UNAVAILABLE, "products of %lld rows are apart", (long long)n);
+    *out_kind = half_of(cut->spec);
+    if (gate) return och_gpu_kernel_get(d, "matmul_glu", out_k, err, "%sF=%s,ACT=%d", cut->pair, f, (int)c->attr.linear.glu);
+    return och_gpu_kernel_get(d, "matmul_qkv", out_k, err, "%sF=%s,G=%s", cut->spec, f, och_format_get(w[2].dtype)->name);
 }
 
 static och_status cast_kernel(const och_device *d, const och_gpu_kernel **out_k, och_err *err) {
@@ -295,6 +310,10 @@ och_status och_gpu_linear_supports(const och_device *d, const och_op_call *c, oc
             if (n <= few(d, c)) continue;
             OCH_TRY(mat_kernel(d, w, n, NULL, &kind, err));
             any[kind] |= halves(w);
+            if (i) continue;
+            och_status st = many_kernel(d, c, n, NULL, &kind, err);
+            if (st != OCH_OK && st != OCH_UNAVAILABLE) return st;
+            och_err_clear(err);
         }
         if (quantised(w)) OCH_TRY(q8_kernel(d, c, 4, NULL, err));
         else if (och_tensor_present(&c->in[OCH_LINEAR_NORM]))
@@ -477,6 +496,34 @@ static och_status tiled(job *j, int i, const och_tensor *residual, const och_ten
     return och_gpu_launch(j->ctx, kernel, args, OCH_COUNT(args), err);
 }
 
+/* The whole call in one launch, as many_kernel() has it. */
+static och_status tiled_together(job *j, och_err *err) {
+    const och_op_call *c = j->c;
+    const och_tensor *w = &c->in[OCH_LINEAR_W0];
+    const och_gpu_kernel *kernel;
+    half_kind kind;
+    OCH_TRY(many_kernel(j->ctx->queue->device, c, j->x.rows, &kernel, &kind, err));
+    if (!j->acts.f16[kind].value) OCH_TRY(make_f16(j, kind, err));
+    och_kl_actual args[11] = {och_gpu_matrix("a", j->acts.f16[kind], j->x.rows, och_gpu_unit_cols(w), f16_bytes(j->x.cols)),
+                              och_gpu_matrix("scale", j->acts.scale[kind], j->x.rows, 1, 4)};
+    int n = 2;
+    if (c->attr.linear.glu != OCH_ACT_NONE) {
+        args[n++] = och_gpu_weight("w0", &w[0]);
+        args[n++] = och_gpu_weight("w1", &w[1]);
+        args[n++] = och_gpu_vector("bias0", &c->in[OCH_LINEAR_B0]);
+        args[n++] = och_gpu_vector("bias1", &c->in[OCH_LINEAR_B0 + 1]);
+        args[n++] = och_gpu_tensor("y", &c->out[0]);
+    } else {
+        static const char *const names[3][3] = {{"wq", "bq", "yq"}, {"wk", "bk", "yk"}, {"wv", "bv", "yv"}};
+        for (int i = 0; i < 3; i++) {
+            args[n++] = och_gpu_weight(names[i][0], &w[i]);
+            args[n++] = och_gpu_vector(names[i][1], &c->in[OCH_LINEAR_B0 + i]);
+            args[n++] = och_gpu_tensor(names[i][2], &c->out[i]);
+        }
+    }
+    return och_gpu_launch(j->ctx, kernel, args, n, err);
+}
+
 static och_status product(job *j, int i, const och_tensor *residual, const och_tensor *y, och_err *err) {
     const och_tensor *w = &j->c->in[OCH_LINEAR_W0 + i];
     if (j->many) return tiled(j, i, residual, y, err);
@@ -626,6 +673,11 @@ och_status och_gpu_linear_run(const och_op_ctx *ctx, const och_op_call *c, och_e
     if (ycodes) {
         och_status st = coded_vec(&j, ycodes, err);
         if (st != OCH_UNAVAILABLE) return st;
+        och_err_clear(err);
+    }
+    if (j.many && !och_tensor_present(&c->in[OCH_LINEAR_RESIDUAL])) {
+        och_status st = tiled_together(&j, err);
+        if (st != OCH_UNAVAILABLE) return st == OCH_OK && ycodes ? och_gpu_codes_of(ctx, &c->out[0], ycodes, err) : st;
         och_err_clear(err);
     }
     if (c->attr.linear.glu != OCH_ACT_NONE) {
