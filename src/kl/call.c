@@ -173,9 +173,14 @@ static bool buffer_method(och_kl_spec *s, const och_kl_expr *e, const och_kl_val
         if (!strcmp(name, "sub")) {
             och_kl_val a[2];
             const och_kl_expr *args[2] = {e->args, e->args ? e->args->next : NULL};
-            if (och_kl_count_args(e->args) != 2 || v->buf->rank != 2)
+            int n = och_kl_count_args(e->args);
+            int64_t columns = 0;
+            if (n < 2 || n > 3 || v->buf->rank != 2)
                 return och_kl_error(s->diag, e->pos,
-                                    "sub takes the first row and column, of a buffer of two dimensions");
+                                    "sub takes the first row and column, of a buffer of two dimensions, and the number of columns");
+            if (n == 3 && !och_kl_eval_const_int(s, args[1]->next, "the number of columns", &columns)) return false;
+            if (columns < (n == 3) || columns > 65536)
+                return och_kl_error(s->diag, args[1]->next->pos, "expected 1 to 65536 columns, found %lld", (long long)columns);
             if (!och_kl_eval_list(s, args, 2, a)) return false;
             for (int i = 0; i < 2; i++)
                 if (!och_kl_to_index(s, args[i]->pos, a[i], &a[i])) return false;
@@ -184,7 +189,8 @@ static bool buffer_method(och_kl_spec *s, const och_kl_expr *e, const och_kl_val
                                 .ir = a[0].ir,
                                 .ir2 = a[1].ir,
                                 .level = och_kl_join(a[0].level, a[1].level),
-                                .multiple = a[1].multiple};
+                                .multiple = a[1].multiple,
+                                .columns = (uint32_t)columns};
             return true;
         }
     }

@@ -297,16 +297,32 @@ typedef struct copy {
     och_kl_val sub;
     uint32_t wide;       /* elements a lane takes at once */
     uint32_t pieces;     /* of a row */
-    uint32_t n;          /* of all rows */
+    uint32_t n;          /* of all rows and matrices */
+    uint32_t matrices;   /* one behind another, the columns' parts */
     och_kl_list *stores; /* where they go: behind `do` in a stage */
 } copy_state;
 
-/* Piece number `turn` of this lane: row and piece of the row. Pure, so that it can stand on both sides of `do`. */
-static void piece_of(och_kl_spec *s, const copy_state *c, uint32_t turn, och_kl_ir **out_row, och_kl_ir **out_piece,
-                     och_kl_ir **out_inside) {
-    uint32_t threads = (uint32_t)s->sig->threads;
+/* Piece number `turn` of this lane: row and piece of the row, of which matrix (NULL: of the only one). Pure, so that it can stand on
+ * both sides of `do`. Lanes beside one another are in one matrix, whose swizzle is for them. */
+static void piece_of(och_kl_spec *s, const copy_state *c, uint32_t turn, och_kl_ir **out_matrix, och_kl_ir **out_row,
+                     och_kl_ir **out_piece, och_kl_ir **out_inside) {
+    uint32_t threads = (uint32_t)s->sig->threads, each = c->n / c->matrices;
     och_kl_ir *id = och_kl_thread_id(s, c->pos), *pieces = och_kl_i32(s, c->pos, c->pieces);
     och_kl_ir *i = och_kl_binary(s->code, c->pos, '+', id, och_kl_i32(s, c->pos, (int64_t)turn * threads));
+    *out_matrix = NULL;
+    if (c->matrices > 1) {
+        bool part_of = each % threads == 0 && threads % c->pieces == 0, whole = !part_of && threads % each == 0;
+        och_kl_ir *in = whole ? id : i, *of = och_kl_i32(s, c->pos, each);
+        *out_matrix = part_of ? och_kl_i32(s, c->pos, turn / (each / threads)) : och_kl_binary(s->code, c->pos, '/', in, of);
+        if (whole) *out_matrix = och_kl_binary(s->code, c->pos, '+', *out_matrix, och_kl_i32(s, c->pos, (int64_t)turn * (threads / each)));
+        in = part_of ? och_kl_binary(s->code, c->pos, '+', id, och_kl_i32(s, c->pos, (int64_t)(turn % (each / threads)) * threads))
+                     : och_kl_binary(s->code, c->pos, '%', in, of);
+        *out_row = och_kl_binary(s->code, c->pos, '/', in, pieces);
+        *out_piece = och_kl_binary(s->code, c->pos, '%', part_of ? id : in, pieces);
+        *out_inside =
+            (turn + 1) * threads > c->n ? och_kl_binary(s->code, c->pos, '<', i, och_kl_i32(s, c->pos, c->n)) : NULL;
+        return;
+    }
     if (threads % c->pieces == 0) {
         *out_row = och_kl_binary(s->code, c->pos, '+', och_kl_binary(s->code, c->pos, '/', id, pieces),
                                  och_kl_i32(s, c->pos, (int64_t)turn * (threads / c->pieces)));
@@ -462,12 +478,13 @@ static bool copy_alone(och_kl_spec *s, const copy_state *c, och_kl_base elem, oc
     return !code->failed;
 }
 
-/* x stored at row, col of the matrix, where `inside` holds (NULL: everywhere). */
-static bool store_piece(och_kl_spec *s, const copy_state *c, och_kl_list *to, och_kl_ir *row, och_kl_ir *col,
+/* x stored at row, col of the matrix (NULL: the first), where `inside` holds (NULL: everywhere). */
+static bool store_piece(och_kl_spec *s, const copy_state *c, och_kl_list *to, och_kl_ir *matrix, och_kl_ir *row, och_kl_ir *col,
                         och_kl_ir *x) {
     const och_kl_lds *l = c->lds;
     uint32_t stride = l->dims[l->rank - 1] + l->pad, bytes = och_kl_base_bytes(l->elem), align = 16;
     och_kl_ir *at = place_in(s, c, row, col);
+    if (matrix) at = och_kl_binary(s->code, c->pos, '+', at, och_kl_binary(s->code, c->pos, '*', matrix, och_kl_i32(s, c->pos, (int64_t)c->rows * stride)));
     och_kl_ins *i = at && x ? och_kl_ins_new(s->code, to, OCH_KL_I_STORE, c->pos) : NULL;
     if (!i) return false;
     while (align > bytes && ((uint32_t)x->type.lanes * bytes % align || stride * bytes % align)) align /= 2;
@@ -515,8 +532,8 @@ static bool copy_buffer(och_kl_spec *s, copy_state *c) {
         words ? och_kl_type_of(OCH_KL_U32, (int)(bytes / 4)) : och_kl_type_of(och_kl_arithmetic(b->elem), (int)c->wide);
     for (uint32_t t = 0; t < turns; t++) {
         if (!och_kl_count(s, pos)) return false;
-        och_kl_ir *row, *piece, *inside, *row_in, *col_in;
-        piece_of(s, c, t, &row, &piece, &inside);
+        och_kl_ir *matrix, *row, *piece, *inside, *row_in, *col_in;
+        piece_of(s, c, t, &matrix, &row, &piece, &inside);
         och_kl_ir *col = och_kl_binary(code, pos, '*', piece, och_kl_i32(s, pos, c->wide));
         och_kl_ir *r = position(s, pos, c->sub.ir, row, b->dims[0], &row_in),
                   *k = position(s, pos, c->sub.ir2, col, b->dims[1], &col_in);
@@ -541,8 +558,8 @@ static bool copy_buffer(och_kl_spec *s, copy_state *c) {
         x = och_kl_select(code, pos, och_kl_binary(code, pos, OCH_KL_OP_AND, row_in, col_in), x,
                           och_kl_int(code, pos, raw, 0));
         x = och_kl_carry(s, pos, "x", x);
-        och_kl_ir *row2, *piece2, *inside2;
-        piece_of(s, c, t, &row2, &piece2, &inside2);
+        och_kl_ir *matrix2, *row2, *piece2, *inside2;
+        piece_of(s, c, t, &matrix2, &row2, &piece2, &inside2);
         och_kl_list *list = s->list, *deferred = s->deferred;
         s->list = c->stores;
         s->deferred = NULL;
@@ -557,7 +574,7 @@ static bool copy_buffer(och_kl_spec *s, copy_state *c) {
         bool ok =
             och_kl_convert_val(s, pos, och_kl_type_of(c->lds->elem, (int)c->wide), och_kl_val_ir(x, OCH_KL_L_LANE),
                                &v) &&
-            store_piece(s, c, s->list, row2, och_kl_binary(code, pos, '*', piece2, och_kl_i32(s, pos, c->wide)), v.ir);
+            store_piece(s, c, s->list, matrix2, row2, och_kl_binary(code, pos, '*', piece2, och_kl_i32(s, pos, c->wide)), v.ir);
         s->list = list;
         s->deferred = deferred;
         if (!ok) return false;
@@ -577,6 +594,8 @@ static bool is_plain(const och_kl_decl *f, const och_kl_decl *decode, int64_t un
     return e->kind == OCH_KL_E_FIELD && !strcmp(e->u.name, p->name) && e->a->kind == OCH_KL_E_NAME &&
            !strcmp(e->a->u.name, decode->args->name);
 }
+
+static bool by_matrices(och_kl_spec *s, const copy_state *c);
 
 static bool copy_weight(och_kl_spec *s, copy_state *c) {
     och_kl_buffer *b = c->sub.buf;
@@ -599,6 +618,7 @@ static bool copy_weight(och_kl_spec *s, copy_state *c) {
                             b->format->name, (long long)unit);
     och_kl_base elem;
     if (is_plain(b->format, decode, unit, &elem)) {
+        if (c->matrices > 1) return by_matrices(s, c);
         /* Rows end with a whole unit. */
         och_kl_ir *end = och_kl_binary(code, pos, '+', b->dims[1], och_kl_i64(s, pos, unit - 1));
         end = och_kl_binary(code, pos, '&', end, och_kl_i64(s, pos, ~(unit - 1)));
@@ -611,7 +631,7 @@ static bool copy_weight(och_kl_spec *s, copy_state *c) {
         if (!strcmp(f->name, "near")) decode = f;
     c->wide = (uint32_t)unit;
     c->pieces = c->cols / c->wide;
-    c->n = c->rows * c->pieces;
+    c->n = c->rows * c->pieces * c->matrices;
     uint32_t turns = (c->n + (uint32_t)s->sig->threads - 1) / (uint32_t)s->sig->threads;
     och_kl_ir *first = och_kl_convert(code, pos, scalar(OCH_KL_I64), c->sub.ir2);
     first = och_kl_keep(s, pos, "u0", och_kl_binary(code, pos, '/', first, och_kl_i64(s, pos, unit)), c->sub.level);
@@ -621,8 +641,9 @@ static bool copy_weight(och_kl_spec *s, copy_state *c) {
     if (!first || !units) return false;
     for (uint32_t t = 0; t < turns; t++) {
         if (!och_kl_count(s, pos)) return false;
-        och_kl_ir *row, *piece, *inside, *row_in, *unit_in;
-        piece_of(s, c, t, &row, &piece, &inside);
+        och_kl_ir *matrix, *row, *piece, *inside, *row_in, *unit_in;
+        piece_of(s, c, t, &matrix, &row, &piece, &inside);
+        if (matrix) piece = och_kl_binary(code, pos, '+', och_kl_binary(code, pos, '*', matrix, och_kl_i32(s, pos, c->pieces)), piece);
         och_kl_ir *r = position(s, pos, c->sub.ir, row, b->dims[0], &row_in),
                   *u = position(s, pos, first, piece, units, &unit_in);
         och_kl_ir *base = r ? och_kl_row_offset(s, pos, b, &r, 1, true) : NULL;
@@ -634,8 +655,8 @@ static bool copy_weight(och_kl_spec *s, copy_state *c) {
         och_kl_bundle *bundle =
             base && there && in ? och_kl_bundle_new(s, pos, b, base, there, OCH_KL_L_LANE, false) : NULL;
         if (!bundle) return false;
-        och_kl_ir *row2, *piece2, *inside2;
-        piece_of(s, c, t, &row2, &piece2, &inside2);
+        och_kl_ir *matrix2, *row2, *piece2, *inside2;
+        piece_of(s, c, t, &matrix2, &row2, &piece2, &inside2);
         och_kl_list *list = s->list, *deferred = s->deferred;
         s->list = c->stores;
         s->deferred = NULL;
@@ -666,12 +687,28 @@ static bool copy_weight(och_kl_spec *s, copy_state *c) {
             ok = x && (v = och_kl_val_ir(och_kl_bitcast(code, pos, och_kl_type_of(c->lds->elem, 8), x), OCH_KL_L_LANE), true);
             och_kl_ir *col = och_kl_binary(code, pos, '*', piece2, och_kl_i32(s, pos, unit));
             col = och_kl_binary(code, pos, '+', col, och_kl_i32(s, pos, 8 * i));
-            ok = ok && store_piece(s, c, s->list, row2, col, v.ir);
+            ok = ok && store_piece(s, c, s->list, matrix2, row2, col, v.ir);
         }
         s->control = control;
         s->list = list;
         s->deferred = deferred;
         if (!ok) return false;
+    }
+    return true;
+}
+
+/* Each by itself. */
+static bool by_matrices(och_kl_spec *s, const copy_state *c) {
+    uint32_t each = c->rows * (c->lds->dims[c->lds->rank - 1] + c->lds->pad);
+    for (uint32_t m = 0; m < c->matrices; m++) {
+        copy_state one = *c;
+        och_kl_ir *at = och_kl_i32(s, c->pos, (int64_t)m * each);
+        one.matrices = 1;
+        one.slot = c->slot ? och_kl_binary(s->code, c->pos, '+', c->slot, at) : at;
+        one.sub.ir2 = och_kl_binary(s->code, c->pos, '+', c->sub.ir2, och_kl_int(s->code, c->pos, c->sub.ir2->type, (int64_t)m * c->cols));
+        one.sub.multiple = och_kl_gcd(c->sub.multiple, c->cols);
+        if (!one.slot || !one.sub.ir2) return false;
+        if (!(c->sub.buf->kind == OCH_KL_A_BUFFER ? copy_buffer(s, &one) : copy_weight(s, &one))) return false;
     }
     return true;
 }
@@ -699,5 +736,11 @@ bool och_kl_stmt_copy(och_kl_spec *s, const och_kl_stmt *x) {
     c.stores = s->deferred ? s->deferred : s->list;
     if (!s->deferred && !och_kl_may_store_lds(s, x->pos)) return false;
     if (t.ir && !c.slot) return false;
-    return (c.sub.buf->kind == OCH_KL_A_BUFFER ? copy_buffer(s, &c) : copy_weight(s, &c)) && !s->code->failed;
+    c.matrices = c.sub.columns ? c.sub.columns / c.cols : 1;
+    uint32_t all = t.lds->rank == 3 ? t.lds->dims[0] : 1;
+    if (c.sub.columns % c.cols || !c.matrices || all % c.matrices)
+        return och_kl_error(s->diag, x->expr->pos, "%u columns: expected a multiple of the matrix's %u, in a number of matrices that divides the array's %u",
+                            c.sub.columns, c.cols, all);
+    bool ok = c.sub.buf->kind == OCH_KL_A_WEIGHT ? copy_weight(s, &c) : c.matrices > 1 ? by_matrices(s, &c) : copy_buffer(s, &c);
+    return ok && !s->code->failed;
 }

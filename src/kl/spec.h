@@ -102,6 +102,7 @@ typedef struct och_kl_val {
     och_kl_val_kind kind;
     och_kl_level level;
     uint64_t multiple; /* of integers: divides the value; 0: it is 0 */
+    uint32_t columns;  /* of a SUB: so many, in matrices one behind another; 0: a matrix's */
     int64_t integer;
     double real;
     och_kl_ir *ir, *ir2;

@@ -96,10 +96,10 @@ bool och_kl_tile_by_fours(och_kl_code *c, och_kl_pos pos, och_kl_tile *t, const 
 
 /* What instructions read past A's last row belongs to Bt, so that it is LDS of the kernel. */
 bool och_kl_tile_short_fits(const och_kl_code *c, const och_kl_tile *t, const och_kl_tile_lds *a, const och_kl_tile_lds *bt) {
-    uint32_t waves = t->wave_rows * t->wave_cols;
+    uint32_t waves = t->wave_rows * t->wave_cols, fours = waves / OCH_KL_GROUP_WAVES;
     uint64_t from = lds_offset(c, a->lds), behind = lds_offset(c, bt->lds);
     return (c->profile.target.target->ops & OCH_GROUP_MATRIX) && t->base == OCH_KL_F32 && a->lds->type.base == bt->lds->type.base &&
-           t->rows == OCH_KL_GROUP_ROWS && t->cols % 16 == 0 && t->cols <= OCH_KL_GROUP_MOST_COLS && waves == OCH_KL_GROUP_WAVES &&
+           t->rows == OCH_KL_GROUP_ROWS && fours && waves % OCH_KL_GROUP_WAVES == 0 && t->cols % (16 * fours) == 0 && t->cols <= OCH_KL_GROUP_MOST_COLS &&
            !t->across && (t->by_fours || (!t->settled && !t->given_split)) && t->matrix->m == 16 && t->matrix->n == 8 &&
            operand_fits(c, a) && operand_fits(c, bt) && from < behind &&
            a->rows <= t->rows &&
