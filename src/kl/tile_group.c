@@ -5,17 +5,15 @@
  * piece of 16 bytes lies where the row's bits are xored to its number, the lowest bit first of which eight rows fill all banks. */
 #include "kl/tile_priv.h"
 
-static uint64_t lds_bytes(const och_kl_var *v) {
-    uint64_t bytes = och_kl_base_bytes(v->type.base) * v->type.lanes;
-    for (int i = 0; i < v->n_dims; i++) bytes *= v->dims[i];
-    return bytes;
-}
-
 /* Bytes of LDS before an array: they lie in the order of their variables, each from 16 bytes on. */
 static uint64_t lds_offset(const och_kl_code *c, const och_kl_var *of) {
     uint64_t at = 0;
-    for (const och_kl_var *v = c->vars; v && v != of; v = v->next)
-        if (v->space == OCH_KL_LDS) at += (lds_bytes(v) + 15) / 16 * 16;
+    for (const och_kl_var *v = c->vars; v && v != of; v = v->next) {
+        if (v->space != OCH_KL_LDS) continue;
+        uint64_t bytes = och_kl_base_bytes(v->type.base) * v->type.lanes;
+        for (int i = 0; i < v->n_dims; i++) bytes *= v->dims[i];
+        at += (bytes + 15) / 16 * 16;
+    }
     return at;
 }
 
@@ -92,18 +90,6 @@ bool och_kl_tile_by_fours(och_kl_code *c, och_kl_pos pos, och_kl_tile *t, const 
     t->frag_cols = t->acc_cols = t->cols / cols / t->matrix->n;
     t->n_row_slots = t->frag_rows * l.n_slots;
     return true;
-}
-
-/* What instructions read past A's last row belongs to Bt, so that it is LDS of the kernel. */
-bool och_kl_tile_short_fits(const och_kl_code *c, const och_kl_tile *t, const och_kl_tile_lds *a, const och_kl_tile_lds *bt) {
-    uint32_t waves = t->wave_rows * t->wave_cols, fours = waves / OCH_KL_GROUP_WAVES;
-    uint64_t from = lds_offset(c, a->lds), behind = lds_offset(c, bt->lds);
-    return (c->profile.target.target->ops & OCH_GROUP_MATRIX) && t->base == OCH_KL_F32 && a->lds->type.base == bt->lds->type.base &&
-           t->rows == OCH_KL_GROUP_ROWS && fours && waves % OCH_KL_GROUP_WAVES == 0 && t->cols % (16 * fours) == 0 && t->cols <= OCH_KL_GROUP_MOST_COLS &&
-           !t->across && (t->by_fours || (!t->settled && !t->given_split)) && t->matrix->m == 16 && t->matrix->n == 8 &&
-           operand_fits(c, a) && operand_fits(c, bt) && from < behind &&
-           a->rows <= t->rows &&
-           lds_bytes(bt->lds) >= (uint64_t)(t->rows - a->rows) * row_bytes(a);
 }
 
 /* Where an operand's rows from `first` on begin, as the instruction takes it. */

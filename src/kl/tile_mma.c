@@ -286,7 +286,7 @@ och_status och_kl_tile_mma(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_
                            const och_kl_tile_lds *bt, och_err *err) {
     och_kl_base in = a->lds->type.base;
     OCH_TRY(check_types(t, in, bt->lds->type.base, err));
-    OCH_TRY(check_operand(a, "A", och_kl_tile_short_fits(c, t, a, bt) ? a->rows : t->rows, in, err));
+    OCH_TRY(check_operand(a, "A", t->rows, in, err));
     OCH_TRY(check_operand(bt, "Bt", t->cols, in, err));
     if (a->depth != bt->depth)
         return och_err_set(err, OCH_INVALID, "A has %u columns and Bt %u: expected as many", a->depth, bt->depth);

@@ -37,8 +37,6 @@ static inline uint32_t och_kl_tile_frag(const och_kl_tile *t, uint32_t fr, uint3
 /* ---- tile_group.c: instructions of four waves ---- */
 /* Whether they may compute acc += A * Bt; the tile is then laid out for them. */
 bool och_kl_tile_by_fours(och_kl_code *c, och_kl_pos pos, och_kl_tile *t, const och_kl_tile_lds *a, const och_kl_tile_lds *bt);
-/* Whether they may though A has fewer rows than the tile: what follows them in LDS is read for the others. */
-bool och_kl_tile_short_fits(const och_kl_code *c, const och_kl_tile *t, const och_kl_tile_lds *a, const och_kl_tile_lds *bt);
 /* Begins it. */
 void och_kl_tile_group_mma(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t, const och_kl_tile_lds *a,
                            const och_kl_tile_lds *bt);
