@@ -356,7 +356,7 @@ template <class A> static void group_mma_turned(f32 *c, A a, u64 b, int n, bool 
 #define HOST_TURNED(n)                                                                                                              \
     template <class V, class A> static void och_group_mma_m64n##n##k16_bf16_turned(V *c, A a, u64 b) { group_mma_turned((f32 *)c, a, b, n, true); } \
     template <class V, class A> static void och_group_mma_m64n##n##k16_f16_turned(V *c, A a, u64 b) { group_mma_turned((f32 *)c, a, b, n, false); }
-HOST_TURNED(32) HOST_TURNED(48) HOST_TURNED(64) HOST_TURNED(96) HOST_TURNED(128) HOST_TURNED(192)
+HOST_TURNED(32) HOST_TURNED(48) HOST_TURNED(64) HOST_TURNED(96) HOST_TURNED(128) HOST_TURNED(192) HOST_TURNED(256)
 #define och_group_words(...) (och_bits<u32x4>(__VA_ARGS__))
 template <class V, int M> static void och_group_hold(V (&)[M]) {}
 

@@ -111,19 +111,23 @@ static och_status tiles_kernel(const och_device *d, const och_op_call *c, const 
                               a->kv.block_tokens, a->kv.block_tokens % 32 ? 16 : 32, a->kv.head_dim > 128 ? 2 : 4);
 }
 
-/* How rows of attention_rows are cut, by the first letters of an architecture: where copies go by themselves and halves in LDS are
- * read turned; as many positions a step as registers hold, in as much LDS as there is. NULL: tiles are better. */
-static const char *rows_cut(const och_device *d) {
-    static const char *const cuts[][2] = {{"sm_90", "BM=128,WAVES=8,STAGES=2,STEP=128"},
-                                          {"sm_80", "BM=128,WAVES=8,STAGES=2,STEP=64"},
-                                          {"sm_", "BM=64,WAVES=4,STAGES=2,STEP=64"}};
+/* How rows of attention_rows are cut, by the first letters of an architecture and the largest head: where copies go by themselves and
+ * halves in LDS are read turned; as many positions a step as registers hold, in as much LDS as there is. NULL: tiles are better. */
+static const char *rows_cut(const och_device *d, int head_dim) {
+    static const struct {
+        const char *arch;
+        int most;
+        const char *cut;
+    } cuts[] = {{"sm_90", 128, "BM=128,WAVES=8,STAGES=2,STEP=128"},
+                {"sm_90", 256, "BM=128,WAVES=8,STAGES=2,STEP=64"},
+                {"sm_80", 128, "BM=128,WAVES=8,STAGES=2,STEP=64"},
+                {"sm_", 128, "BM=64,WAVES=4,STAGES=2,STEP=64"}};
     for (size_t i = 0; i < OCH_COUNT(cuts); i++)
-        if (!strncmp(d->info.arch, cuts[i][0], strlen(cuts[i][0]))) return cuts[i][1];
+        if (!strncmp(d->info.arch, cuts[i].arch, strlen(cuts[i].arch)) && head_dim <= cuts[i].most) return cuts[i].cut;
     return NULL;
 }
 
-/* Heads of at most so many elements leave registers for a step's scores; of blocks of at most so many tokens LDS holds four. */
-#define ROWS_LARGEST_HEAD 128
+/* Of blocks of at most so many tokens LDS holds four. */
 #define ROWS_LARGEST_BLOCK 32
 
 static uint64_t state_block_bytes(const och_attr_attention *a) {
@@ -134,8 +138,8 @@ static uint64_t state_block_bytes(const och_attr_attention *a) {
 static bool rows_fit(const och_device *d, const och_op_call *c) {
     const och_attr_attention *a = &c->attr.attention;
     const och_tensor *k = &c->in[OCH_ATTENTION_K], *v = &c->in[OCH_ATTENTION_V];
-    return rows_cut(d) && tiles_fit(c) && (k->dtype == OCH_DTYPE_F16 || k->dtype == OCH_DTYPE_BF16) &&
-           a->kv.head_dim <= ROWS_LARGEST_HEAD && a->kv.block_tokens <= ROWS_LARGEST_BLOCK &&
+    return rows_cut(d, a->kv.head_dim) && tiles_fit(c) && (k->dtype == OCH_DTYPE_F16 || k->dtype == OCH_DTYPE_BF16) &&
+           a->kv.block_tokens <= ROWS_LARGEST_BLOCK &&
            k->row_bytes == state_block_bytes(a) && v->row_bytes == state_block_bytes(a);
 }
 
@@ -145,7 +149,7 @@ static och_status rows_kernel(const och_device *d, const och_op_call *c, const o
     och_gpu_cache_spec(d, c->in[OCH_ATTENTION_K].dtype, cache);
     const char *type = strchr(cache, ','); /* of the cache's facts the first: its type */
     return och_gpu_kernel_get(d, "attention_rows", out_k, err, "%.*s,%s,HD=%d,GG=%d,BT=%d,CAP=%d",
-                              type ? (int)(type - cache) : (int)strlen(cache), cache, rows_cut(d), a->kv.head_dim, heads_together(a),
+                              type ? (int)(type - cache) : (int)strlen(cache), cache, rows_cut(d, a->kv.head_dim), a->kv.head_dim, heads_together(a),
                               a->kv.block_tokens, a->softcap > 0.0f);
 }
 
