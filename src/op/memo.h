@@ -18,7 +18,7 @@ typedef struct och_op_memo_key {
     int n_args;
     union och_op_memo_arg {
         int64_t number;
-        char text[24];
+        char text[64]; /* a longer one is for no memo: its kernel is looked up each time */
     } args[OCH_OP_MEMO_ARGS]; /* unused bytes are 0 */
 } och_op_memo_key;
 
