@@ -24,8 +24,15 @@ static int64_t first_bad(const float *x, int64_t n) {
     return n;
 }
 
-/* Looks at an f32 operand where it lies, or at a copy. */
-static och_status look(och_session *s, const och_tensor *t, int64_t *out_row, int64_t *out_col, och_err *err) {
+/* The same of numbers of bf16. */
+static int64_t first_bad_half(const uint16_t *x, int64_t n) {
+    for (int64_t i = 0; i < n; i++)
+        if ((x[i] & 0x7f80) == 0x7f80) return i;
+    return n;
+}
+
+/* Looks at an f32 operand where it lies, or at a copy. halves: its rows are bf16 (op/op.h). */
+static och_status look(och_session *s, const och_tensor *t, bool halves, int64_t *out_row, int64_t *out_col, och_err *err) {
     const och_device_vtable *v = s->model->device->vtable;
     *out_row = -1;
     if (t->dtype != OCH_DTYPE_F32 || t->rows <= 0 || t->cols <= 0) return OCH_OK;
@@ -36,7 +43,8 @@ static och_status look(och_session *s, const och_tensor *t, int64_t *out_row, in
     if (st == OCH_OK) st = v->synchronise(s->queue, err);
     const char *at = copy ? copy : t->host;
     for (int64_t r = 0; st == OCH_OK && r < t->rows && *out_row < 0; r++) {
-        int64_t i = first_bad((const float *)(const void *)(at + (uint64_t)r * t->row_bytes), t->cols);
+        const void *row = at + (uint64_t)r * t->row_bytes;
+        int64_t i = halves ? first_bad_half(row, t->cols) : first_bad(row, t->cols);
         if (i == t->cols) continue;
         *out_row = r;
         *out_col = i;
@@ -83,7 +91,10 @@ static och_status find_culprit(och_session *s, const och_op_ctx *ctx, const och_
             if (codes && k == 0) continue; /* y was not written */
             if (codes && &call.out[k] == codes)
                 OCH_TRY(look_at_codes(s, codes, call.out[0].rows, call.out[0].cols, &row, &col, err));
-            else OCH_TRY(look(s, &call.out[k], &row, &col, err));
+            else {
+                bool halves = call.op == OCH_OP_LINEAR && och_op_halves(call.attr.linear.y_halves, call.out[0].rows, ctx);
+                OCH_TRY(look(s, &call.out[k], halves, &row, &col, err));
+            }
             if (row < 0) continue;
             char where[32] = "outside the layers";
             if (o->layer >= 0) snprintf(where, sizeof where, "layer %d", o->layer);

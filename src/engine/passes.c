@@ -172,8 +172,15 @@ static bool all_codes(const och_plan *p, const och_plan_op *o) {
     return true;
 }
 
-/* Whether all that reads what record i leaves in `ref` are products that can read it as codes; them, into `readers`. */
-static bool read_as_codes(const och_plan *p, int i, och_plan_ref ref, int readers[MAX_READERS], int *out_n) {
+static bool all_bf16(const och_plan *p, const och_plan_op *o) {
+    for (int i = 0; i < o->attr.attr.linear.n_weights; i++)
+        if (p->bufs[o->in[OCH_LINEAR_W0 + i]].tensor.dtype != OCH_DTYPE_BF16) return false;
+    return true;
+}
+
+/* Whether all that reads what record i leaves in `ref` are products of it, without a norm, that `fits`; them, into `readers`. */
+static bool read_by_products(const och_plan *p, int i, och_plan_ref ref, bool (*fits)(const och_plan *, const och_plan_op *),
+                             int readers[MAX_READERS], int *out_n) {
     *out_n = 0;
     for (int k = i + 1; k < p->n_ops; k++) {
         const och_plan_op *o = &p->ops[k];
@@ -182,7 +189,7 @@ static bool read_as_codes(const och_plan *p, int i, och_plan_ref ref, int reader
             if (o->out[j] == ref) return false;
         if (!n) continue;
         if (n > 1 || *out_n == MAX_READERS || o->op != OCH_OP_LINEAR || o->in[OCH_LINEAR_X] != ref || o->in[OCH_LINEAR_NORM] >= 0 ||
-            o->in[OCH_LINEAR_XCODES] >= 0 || !all_codes(p, o))
+            o->in[OCH_LINEAR_XCODES] >= 0 || !fits(p, o))
             return false;
         readers[(*out_n)++] = k;
     }
@@ -199,7 +206,7 @@ static void hand_on_codes(const pass_env *e) {
         int readers[MAX_READERS], n, worst[MAX_READERS + 1];
         uint64_t row;
         if ((!gate && o->op != OCH_OP_ATTENTION) || y < 0 || p->bufs[y].kind != OCH_PLAN_ARENA || p->bufs[y].tensor.cols % 32 ||
-            !read_as_codes(p, i, y, readers, &n) || !och_planes_act_row_bytes((uint64_t)p->bufs[y].tensor.cols, &row))
+            !read_by_products(p, i, y, all_codes, readers, &n) || !och_planes_act_row_bytes((uint64_t)p->bufs[y].tensor.cols, &row))
             continue;
         worst[n] = priority(e, i);
         for (int k = 0; k < n; k++) worst[k] = priority(e, readers[k]);
@@ -221,6 +228,30 @@ static void hand_on_codes(const pass_env *e) {
     }
 }
 
+static void set_halves(och_plan *p, int i, const int *readers, int n, bool halves) {
+    p->ops[i].attr.attr.linear.y_halves = halves;
+    for (int k = 0; k < n; k++) p->ops[readers[k]].attr.attr.linear.x_halves = halves;
+}
+
+/* gate, then products of its result alone with weights of BF16 -> the same by way of halves (op/op.h) */
+static void hand_on_halves(const pass_env *e) {
+    och_plan *p = e->p;
+    for (int i = 0; i < p->n_ops; i++) {
+        const och_plan_op *o = &p->ops[i];
+        och_plan_ref y = o->out[0];
+        int readers[MAX_READERS], n, worst[MAX_READERS + 1];
+        if (o->op != OCH_OP_LINEAR || o->attr.attr.linear.glu == OCH_ACT_NONE || y < 0 || p->bufs[y].kind != OCH_PLAN_ARENA ||
+            p->bufs[y].tensor.cols % 8 || !read_by_products(p, i, y, all_bf16, readers, &n))
+            continue;
+        worst[n] = priority(e, i);
+        for (int k = 0; k < n; k++) worst[k] = priority(e, readers[k]);
+        set_halves(p, i, readers, n, true);
+        bool taken = priority(e, i) >= worst[n] && worst[n] != INT32_MIN;
+        for (int k = 0; k < n; k++) taken = taken && priority(e, readers[k]) >= worst[k];
+        if (!taken) set_halves(p, i, readers, n, false);
+    }
+}
+
 int och_passes_run(och_plan *p, const och_device *device, const char *only) {
     if (p->failed) return 0;
     pass_env e = {p, device, only};
@@ -230,5 +261,6 @@ int och_passes_run(och_plan *p, const och_device *device, const char *only) {
     removed += fuse_residual(&e);
     removed += fuse_qkv_post(&e);
     hand_on_codes(&e);
+    hand_on_halves(&e);
     return removed;
 }

@@ -35,7 +35,7 @@ static const char *const linear_variants[] = {"plain", "norm and bias", "gate", 
 
 static void linear(och_op_call *c, och_dtype t, int rows, int variant) {
     clear(c, OCH_OP_LINEAR);
-    c->attr.linear = (och_attr_linear){variant == 2 ? 2 : 1, variant == 2 ? OCH_ACT_SILU : OCH_ACT_NONE, {1e-6f, false}};
+    c->attr.linear = (och_attr_linear){.n_weights = variant == 2 ? 2 : 1, .glu = variant == 2 ? OCH_ACT_SILU : OCH_ACT_NONE, .norm = {1e-6f, false}};
     c->in[OCH_LINEAR_X] = f32(rows, K);
     c->in[OCH_LINEAR_W0] = typed(t, M, K);
     if (variant == 1) {

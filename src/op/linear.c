@@ -67,6 +67,16 @@ static och_status check(const och_op_call *c, och_err *err) {
             return och_op_fail(c, och_out(OCH_LINEAR_YCODES), OCH_INVALID, err, "expected no codes of a product without a gate");
         OCH_TRY(och_op_expect_codes(c, och_out(OCH_LINEAR_YCODES), c->in[OCH_LINEAR_W0].rows, err));
     }
+    if (a->y_halves && a->glu == OCH_ACT_NONE)
+        return och_op_fail(c, och_out(0), OCH_INVALID, err, "expected no halves of a product without a gate");
+    if (a->x_halves && (och_tensor_present(&c->in[OCH_LINEAR_NORM]) || och_tensor_present(&c->in[OCH_LINEAR_XCODES]) || x->cols % 8))
+        return och_op_fail(c, och_in(OCH_LINEAR_X), OCH_INVALID, err,
+                           "expected halves of rows of a multiple of 8 elements, beside neither a norm nor codes, found %lld elements",
+                           (long long)x->cols);
+    for (int i = 0; a->x_halves && i < a->n_weights; i++)
+        if (c->in[OCH_LINEAR_W0 + i].dtype != OCH_DTYPE_BF16)
+            return och_op_fail(c, och_in(OCH_LINEAR_W0 + i), OCH_INVALID, err, "expected weights of BF16 beside halves, found %s",
+                               och_dtype_name(c->in[OCH_LINEAR_W0 + i].dtype));
     for (int i = 0; i < OCH_OP_MAX_OUT; i++)
         OCH_TRY(och_op_expect_overlap(c, i, i == 0 ? OCH_LINEAR_RESIDUAL : -1, -1, err));
     return OCH_OK;

@@ -99,6 +99,7 @@ typedef struct och_attr_linear {
     int n_weights;
     och_act glu;
     och_attr_rms_norm norm;
+    bool x_halves, y_halves; /* see OCH_OP_HALVES_ROWS */
 } och_attr_linear;
 
 /* Rotates the first rot_dim elements of each head: (u, v) -> (u cos - v sin, v cos + u sin)   (Su et al. 2021, eq. 34).
@@ -175,6 +176,12 @@ typedef struct och_op_call {
     } attr;
 } och_op_call;
 
+/* Halves: from so many rows on, and where each row need not be computed as alone, a LINEAR with x_halves reads rows of x, and one with
+ * y_halves writes rows of y_0, as bf16 from the row's first byte on; what follows in a row is neither read nor written. They are what
+ * the reader would have made of y. y_halves: with a gate; x_halves: without a norm, weights of BF16 alone, k a multiple of 8. A pass
+ * sets them (engine/passes.h) where a provider's row says that it takes them. */
+#define OCH_OP_HALVES_ROWS 64
+
 /* The codes that the call, of so many rows, reads or writes in place of x or y; NULL: it has none, or more rows. */
 static inline const och_tensor *och_op_codes(const och_tensor *codes, int64_t n_rows) {
     return och_tensor_present(codes) && n_rows <= OCH_OP_CODES_ROWS ? codes : NULL;
@@ -199,6 +206,11 @@ typedef struct och_op_ctx {
     uint64_t *n_launches;   /* counts kernels that are launched; NULL: nobody does */
 } och_op_ctx;
 
+/* Whether a call of so many rows does what its x_halves or y_halves says. */
+static inline bool och_op_halves(bool asked, int64_t n_rows, const och_op_ctx *ctx) {
+    return asked && n_rows >= OCH_OP_HALVES_ROWS && !ctx->batch_invariant;
+}
+
 typedef struct och_op_provider {
     const char *name;    /* "reference", "cpu", ... */
     const char *backend; /* device backend it serves; "*": any device with unified memory */
@@ -218,6 +230,7 @@ typedef struct och_op_provider {
     void (*weight_pack)(och_dtype dtype, int64_t rows, int64_t cols, const void *src, void *dst, int64_t row_begin,
                         int64_t row_end);
     bool takes_codes;    /* LINEAR and ATTENTION: it takes xcodes and ycodes, where supports() agrees */
+    bool takes_halves;   /* LINEAR: the same of x_halves and y_halves */
     bool has_kernels;    /* it launches code that was compiled for the device, which a session tries before it uses it */
 } och_op_provider;
 

@@ -148,6 +148,8 @@ och_status och_op_provider_supports(const och_op_provider *p, const och_device *
     for (int i = 0; i < 2; i++)
         if (!p->takes_codes && codes[i] && och_tensor_present(codes[i]))
             return och_err_set(err, OCH_UNSUPPORTED, "takes no codes of activations");
+    if (!p->takes_halves && call->op == OCH_OP_LINEAR && (call->attr.linear.x_halves || call->attr.linear.y_halves))
+        return och_err_set(err, OCH_UNSUPPORTED, "takes no halves of activations");
     return p->supports(device, call, err);
 }
 

@@ -280,6 +280,48 @@ static void codes_are_checked(void **s) {
     assert_null(och_op_codes(&c.in[OCH_LINEAR_XCODES], 1));
 }
 
+/* The same of halves. */
+static void halves_are_checked(void **s) {
+    (void)s;
+    static const och_op_provider plain = {"plain", "*", 50, OCH_OP_LINEAR, .supports = takes, .run = runs, .takes_codes = true};
+    static const och_op_provider taking = {"taking", "*", 10, OCH_OP_LINEAR, .supports = takes, .run = runs, .takes_halves = true};
+    const och_op_provider *list[] = {&plain, &taking}, *p;
+    och_op_call c = probe(OCH_OP_LINEAR);
+    och_err err = {0};
+    c.in[OCH_LINEAR_W0].dtype = OCH_DTYPE_BF16;
+    c.in[OCH_LINEAR_W0].row_bytes = (uint64_t)c.in[OCH_LINEAR_W0].cols * 2;
+    assert_int_equal(och_op_select_from(list, 2, cpu, &c, NULL, &p, NULL), OCH_OK);
+    assert_ptr_equal(p, &plain);
+    c.attr.linear.x_halves = true;
+    assert_int_equal(och_op_select_from(list, 2, cpu, &c, NULL, &p, NULL), OCH_OK);
+    assert_ptr_equal(p, &taking);
+    assert_int_equal(och_op_select_from(list, 1, cpu, &c, NULL, &p, &err), OCH_UNSUPPORTED);
+    assert_says(&err, "takes no halves");
+    assert_int_equal(och_op_select(cpu, &c, NULL, &p, NULL), OCH_UNSUPPORTED); /* the host's providers and the reference */
+    och_op_call d = c;
+    och_err_clear(&err);
+    d.in[OCH_LINEAR_W0].dtype = OCH_DTYPE_F16;
+    assert_int_equal(och_op_check(&d, &err), OCH_INVALID);
+    assert_says(&err, "weights of BF16 beside halves");
+    och_err_clear(&err);
+    d = c;
+    d.in[OCH_LINEAR_NORM] = (och_tensor){.dtype = OCH_DTYPE_F32, .rows = 1, .cols = c.in[OCH_LINEAR_X].cols,
+                                         .row_bytes = (uint64_t)c.in[OCH_LINEAR_X].cols * 4};
+    assert_int_equal(och_op_check(&d, &err), OCH_INVALID);
+    assert_says(&err, "neither a norm nor codes");
+    och_err_clear(&err);
+    d = c;
+    d.attr.linear.x_halves = false, d.attr.linear.y_halves = true;
+    assert_int_equal(och_op_check(&d, &err), OCH_INVALID);
+    assert_says(&err, "without a gate");
+    och_op_ctx ctx = {.batch_invariant = false};
+    assert_true(och_op_halves(true, OCH_OP_HALVES_ROWS, &ctx));
+    assert_false(och_op_halves(true, OCH_OP_HALVES_ROWS - 1, &ctx));
+    assert_false(och_op_halves(false, OCH_OP_HALVES_ROWS, &ctx));
+    ctx.batch_invariant = true;
+    assert_false(och_op_halves(true, OCH_OP_HALVES_ROWS, &ctx));
+}
+
 static void every_probe_is_sound_and_every_operand_is_asked_for(void **s) {
     (void)s;
     for (int op = 0; op < OCH_OP_COUNT_; op++) {
@@ -641,6 +683,7 @@ int main(void) {
         cmocka_unit_test(a_device_without_unified_memory_refuses),
         cmocka_unit_test(every_probe_is_sound_and_every_operand_is_asked_for),
         cmocka_unit_test(codes_are_checked),
+        cmocka_unit_test(halves_are_checked),
         cmocka_unit_test(attributes_are_checked),
         cmocka_unit_test(overlaps_are_checked),
         cmocka_unit_test(the_cost_is_the_floor),

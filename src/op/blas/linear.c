@@ -16,6 +16,7 @@
 #include <string.h>
 
 #define MIN_ROWS 9 /* fewer are matrix-vector products */
+#define SLICE 64 /* rows of halves that the kernels take at a time, as floats, where the library does not take them */
 #define SLAB_ROWS 128 /* slabs are multiples of it, and at least that */
 
 /* With few rows a product is bound by its weights, which our kernels read as they are stored, once. */
@@ -53,8 +54,13 @@ static och_status dequant_kernel(const och_device *d, och_dtype t, const och_gpu
 static och_status finish_kernel(const och_device *d, int width, const och_gpu_kernel **out_k, och_err *err) {
     return och_gpu_kernel_get(d, "blas_finish", out_k, err, "V=%d", width);
 }
-static och_status gate_kernel(const och_device *d, const och_op_call *c, int width, const och_gpu_kernel **out_k, och_err *err) {
-    return och_gpu_kernel_get(d, "blas_gate", out_k, err, "ACT=%d,V=%d", (int)c->attr.linear.glu, width);
+static och_status gate_kernel(const och_device *d, const och_op_call *c, int width, bool halves, const och_gpu_kernel **out_k,
+                              och_err *err) {
+    return och_gpu_kernel_get(d, "blas_gate", out_k, err, "ACT=%d,V=%d%s", (int)c->attr.linear.glu, width, halves ? ",T=bf16" : "");
+}
+/* Rows of floats to halves, and back. */
+static och_status cast_kernel(const och_device *d, bool to_halves, const och_gpu_kernel **out_k, och_err *err) {
+    return och_gpu_kernel_get(d, "cast", out_k, err, to_halves ? "S=f32,T=bf16" : "S=bf16,T=f32");
 }
 static int width_of_rows(const och_tensor *w) { return w->rows % 4 ? 1 : 4; }
 
@@ -81,7 +87,12 @@ och_status och_blas_linear_supports(const och_device *d, const och_op_call *c, o
         OCH_TRY(act_kernel(d, c, c->in[OCH_LINEAR_X].cols % 4 ? 1 : 4, is_bf16(w), NULL, err));
         if (is_coded(w->dtype)) OCH_TRY(dequant_kernel(d, w->dtype, NULL, err));
     }
-    if (has_gate(c)) return gate_kernel(d, c, width_of_rows(&c->in[OCH_LINEAR_W0]), NULL, err);
+    if (c->attr.linear.x_halves) OCH_TRY(cast_kernel(d, false, NULL, err));
+    if (c->attr.linear.y_halves) {
+        OCH_TRY(cast_kernel(d, true, NULL, err));
+        OCH_TRY(gate_kernel(d, c, width_of_rows(&c->in[OCH_LINEAR_W0]), true, NULL, err));
+    }
+    if (has_gate(c)) return gate_kernel(d, c, width_of_rows(&c->in[OCH_LINEAR_W0]), false, NULL, err);
     for (int i = 0; i < c->attr.linear.n_weights; i++) OCH_TRY(finish_kernel(d, width_of_rows(&c->in[OCH_LINEAR_W0 + i]), NULL, err));
     return OCH_OK;
 }
@@ -127,8 +138,18 @@ static bool scratch_of(const och_op_call *c, uint64_t n, uint64_t *out) {
     return och_u64_mul(2 * act + 4, n, &x) && och_u64_add(*out, x, out);
 }
 
+/* Rows of x or y as floats, beside what the kernels take for so many of them. */
+static uint64_t slice_bytes(const och_op_call *c) {
+    return SLICE * (sum_bytes(c->in[OCH_LINEAR_X].cols) + sum_bytes(c->in[OCH_LINEAR_W0].rows)) + 3 * 256;
+}
+
 uint64_t och_blas_linear_scratch(const och_device *d, const och_op_call *c) {
     uint64_t own = och_gpu_linear_scratch(d, c), n = (uint64_t)c->in[OCH_LINEAR_X].rows, mine = 0;
+    if (c->attr.linear.x_halves || c->attr.linear.y_halves) {
+        och_op_call slice = *c;
+        slice.in[OCH_LINEAR_X].rows = OCH_MIN(SLICE, c->in[OCH_LINEAR_X].rows);
+        own = OCH_MAX(own, slice_bytes(c) + och_gpu_linear_scratch(d, &slice));
+    }
     if (n < MIN_ROWS || any_f32(c)) return own;
     if (!scratch_of(c, n, &mine)) return UINT64_MAX; /* which no device has */
     return OCH_MAX(own, mine);
@@ -148,6 +169,7 @@ typedef struct job {
     och_dev_addr workspace, decoded, sums[2];
     acts acts[2]; /* f16, bf16 */
     och_tensor x;
+    bool x_halves, y_halves;
 } job;
 
 static och_status make_acts(job *j, bool bf16, och_err *err) {
@@ -156,6 +178,10 @@ static och_status make_acts(job *j, bool bf16, och_err *err) {
     acts *a = &j->acts[bf16];
     int64_t k = j->x.cols, kp = (k + 31) / 32 * 32;
     if (a->addr.value) return OCH_OK;
+    if (j->x_halves) {
+        a->addr = j->x.addr;
+        return OCH_OK;
+    }
     int width = och_gpu_width(k, (const och_tensor *[]){&j->x, &j->c->in[OCH_LINEAR_NORM]}, 2);
     OCH_TRY(act_kernel(d, j->c, width, bf16, &kernel, err));
     OCH_TRY(och_gpu_take(&j->scratch, (uint64_t)j->x.rows * act_bytes(k), &a->addr, err));
@@ -197,7 +223,7 @@ static och_blas_product product_of(const job *j, int i, int64_t at, int64_t rows
                               .n = j->x.rows,
                               .m = rows,
                               .k = k,
-                              .ld_x = (int64_t)act_bytes(j->x.cols) / 2,
+                              .ld_x = (int64_t)(j->x_halves ? j->x.row_bytes : act_bytes(j->x.cols)) / 2,
                               .ld_w = coded ? k : (int64_t)row_bytes(w) / 2,
                               .ld_c = (int64_t)c->row_bytes / 4,
                               .ld_y = (int64_t)y->row_bytes / 4,
@@ -246,7 +272,8 @@ static och_status gated(job *j, bool ask, och_err *err) {
         och_tensor y = cols_of(&j->c->out[0], at, rows), b0 = cols_of(&j->c->in[OCH_LINEAR_B0], at, rows),
                    b1 = cols_of(&j->c->in[OCH_LINEAR_B0 + 1], at, rows);
         int width = och_gpu_width(rows, (const och_tensor *[]){&b0, &b1, &y}, 3);
-        OCH_TRY(gate_kernel(j->ctx->queue->device, j->c, width, &kernel, err));
+        OCH_TRY(gate_kernel(j->ctx->queue->device, j->c, width, j->y_halves, &kernel, err));
+        if (j->y_halves) y.addr = och_dev_addr_add(j->c->out[0].addr, (uint64_t)at * 2);
         och_kl_actual args[] = {och_gpu_tensor("gate", &sums[0]), och_gpu_tensor("up", &sums[1]), scale_arg(j, "scale0", 0),
                                 scale_arg(j, "scale1", 1), och_gpu_vector("bias0", &b0), och_gpu_vector("bias1", &b1),
                                 och_gpu_tensor("y", &y)};
@@ -303,6 +330,8 @@ static och_status all_products(job *j, bool ask, och_err *err) {
 
 och_status och_blas_linear(const och_op_ctx *ctx, const och_op_call *c, och_err *err) {
     job j = {.ctx = ctx, .c = c, .scratch = {ctx->scratch_addr, 0, ctx->scratch_bytes}, .x = c->in[OCH_LINEAR_X]};
+    j.x_halves = och_op_halves(c->attr.linear.x_halves, j.x.rows, ctx);
+    j.y_halves = och_op_halves(c->attr.linear.y_halves, j.x.rows, ctx);
     if (j.x.rows < MIN_ROWS)
         return och_err_set(err, OCH_UNSUPPORTED, "products of at least %d rows, found %lld", MIN_ROWS, (long long)j.x.rows);
     if (any_f32(c)) return och_err_set(err, OCH_UNSUPPORTED, "weights of float32 would be rounded");
@@ -310,7 +339,7 @@ och_status och_blas_linear(const och_op_ctx *ctx, const och_op_call *c, och_err 
     OCH_TRY(cut(&j, err));
     /* Activations lie behind what is cut, at addresses as aligned: 256 bytes stand for both. */
     och_gpu_scratch kept = j.scratch;
-    for (int i = 0; i < 2; i++) j.acts[i].addr = ctx->scratch_addr;
+    for (int i = 0; i < 2; i++) j.acts[i].addr = j.x_halves ? j.x.addr : ctx->scratch_addr;
     OCH_TRY(all_products(&j, true, err));
     j.scratch = kept;
     memset(j.acts, 0, sizeof j.acts);
@@ -336,26 +365,79 @@ static bool is_faster(const och_op_ctx *ctx, const och_op_call *c, och_blas *b) 
     return all ? library < kernels : rows >= least;
 }
 
+/* Rows [at, at + n) of a tensor with a row a token. */
+static och_tensor rows_of(const och_tensor *t, int64_t at, int64_t n) {
+    och_tensor r = *t;
+    if (!och_tensor_present(t)) return r;
+    r.addr = och_dev_addr_add(t->addr, (uint64_t)at * t->row_bytes);
+    r.rows = n;
+    return r;
+}
+
+static och_status cast_rows(const och_op_ctx *ctx, bool to_halves, const och_tensor *from, const och_tensor *to, och_err *err) {
+    const och_gpu_kernel *kernel;
+    OCH_TRY(cast_kernel(ctx->queue->device, to_halves, &kernel, err));
+    och_kl_actual args[] = {och_gpu_tensor("x", from), och_gpu_tensor("y", to), och_gpu_real("scale", 1.0)};
+    return och_gpu_launch(ctx, kernel, args, OCH_COUNT(args), err);
+}
+
+/* By the kernels, whose rows are floats. */
+static och_status by_slices(const och_op_ctx *ctx, const och_op_call *c, bool x_halves, bool y_halves, och_err *err) {
+    int64_t n = c->in[OCH_LINEAR_X].rows, k = c->in[OCH_LINEAR_X].cols, m = c->in[OCH_LINEAR_W0].rows;
+    och_tensor x32 = {.dtype = OCH_DTYPE_F32, .cols = k, .row_bytes = sum_bytes(k)},
+               y32 = {.dtype = OCH_DTYPE_F32, .cols = m, .row_bytes = sum_bytes(m)};
+    och_gpu_scratch s = {ctx->scratch_addr, 0, ctx->scratch_bytes};
+    och_dev_addr rest;
+    uint64_t left = ctx->scratch_bytes - OCH_MIN(ctx->scratch_bytes, slice_bytes(c));
+    OCH_TRY(och_gpu_take(&s, SLICE * x32.row_bytes, &x32.addr, err));
+    OCH_TRY(och_gpu_take(&s, SLICE * y32.row_bytes, &y32.addr, err));
+    OCH_TRY(och_gpu_take(&s, left, &rest, err));
+    och_op_ctx sub = *ctx;
+    sub.scratch = NULL; /* kernels' is the device's */
+    sub.scratch_addr = rest;
+    sub.scratch_bytes = left;
+    for (int64_t at = 0; at < n; at += SLICE) {
+        och_op_call part = *c;
+        x32.rows = y32.rows = OCH_MIN(SLICE, n - at);
+        part.attr.linear.x_halves = part.attr.linear.y_halves = false;
+        part.in[OCH_LINEAR_X] = rows_of(&c->in[OCH_LINEAR_X], at, x32.rows);
+        part.in[OCH_LINEAR_RESIDUAL] = rows_of(&c->in[OCH_LINEAR_RESIDUAL], at, x32.rows);
+        for (int i = 0; i < OCH_LINEAR_MAX_WEIGHTS; i++) part.out[i] = rows_of(&c->out[i], at, x32.rows);
+        och_tensor x = part.in[OCH_LINEAR_X], y = part.out[0];
+        if (x_halves) {
+            OCH_TRY(cast_rows(ctx, false, &x, &x32, err));
+            part.in[OCH_LINEAR_X] = x32;
+        }
+        if (y_halves) part.out[0] = y32;
+        OCH_TRY(och_gpu_linear_run(&sub, &part, err));
+        if (y_halves) OCH_TRY(cast_rows(ctx, true, &y32, &y, err));
+    }
+    return OCH_OK;
+}
+
 och_status och_blas_linear_run(const och_op_ctx *ctx, const och_op_call *c, och_err *err) {
     och_blas *b;
     och_blas_mode mode;
     och_err why = {0};
     OCH_TRY(och_blas_mode_get(&mode, err));
+    int64_t n = c->in[OCH_LINEAR_X].rows;
+    bool x_halves = och_op_halves(c->attr.linear.x_halves, n, ctx), y_halves = och_op_halves(c->attr.linear.y_halves, n, ctx);
     bool wanted = mode != OCH_BLAS_NEVER && !ctx->batch_invariant && c->in[OCH_LINEAR_X].rows >= MIN_ROWS && !any_f32(c) &&
-                  och_blas_of(ctx->queue->device, &b, &why) == OCH_OK && (mode == OCH_BLAS_ALWAYS || is_faster(ctx, c, b));
+                  och_blas_of(ctx->queue->device, &b, &why) == OCH_OK && (mode == OCH_BLAS_ALWAYS || x_halves || y_halves || is_faster(ctx, c, b));
     if (wanted) {
         och_status st = och_blas_linear(ctx, c, &why);
         if (st == OCH_OK) return st;
         if (st != OCH_UNSUPPORTED) return och_err_set_native(err, st, why.native_code, "%s", why.message);
         och_log(OCH_LOG_DEBUG, "a product of %lld rows is our kernels': %s", (long long)c->in[OCH_LINEAR_X].rows, why.message);
     }
+    if (x_halves || y_halves) return by_slices(ctx, c, x_halves, y_halves, err);
     return och_gpu_linear_run(ctx, c, err);
 }
 
 /* ---- the table ---- */
 
 #define ROW(backend_name)                                                                                                      \
-    {.name = "blas", .backend = backend_name, .priority = 110, .has_kernels = true, .takes_codes = true, .op = OCH_OP_LINEAR,  \
+    {.name = "blas", .backend = backend_name, .priority = 110, .has_kernels = true, .takes_codes = true, .takes_halves = true, .op = OCH_OP_LINEAR,  \
      .supports = och_blas_linear_supports, .run = och_blas_linear_run, .scratch_bytes = och_blas_linear_scratch,               \
      .weight_layout = och_gpu_weight_layout, .weight_pack = och_planes_pack}
 

@@ -53,7 +53,7 @@ static och_status qkv_kernel(const och_device *d, const och_op_call *c, bool row
 /* Whether many tokens may go several a workgroup: what a plan knows. */
 static bool may_take_rows(const och_op_call *c) {
     int hd = c->attr.qkv_post.kv.head_dim;
-    return c->in[OCH_QKV_POST_Q].rows >= MANY && (hd == 64 || hd == 128 || hd == 256) && c->attr.qkv_post.rope.rot_dim % 8 == 0;
+    return (hd == 64 || hd == 128 || hd == 256) && c->attr.qkv_post.rope.rot_dim % 8 == 0;
 }
 
 /* A head's norm is another chain of sums there. */
@@ -62,7 +62,7 @@ static bool takes_rows(const och_op_call *c, bool invariant) {
                                &c->in[OCH_QKV_POST_KNORM], &c->in[OCH_QKV_POST_TABLE], &c->out[0],             &c->out[1],
                                &c->out[2]};
     bool norms = och_tensor_present(&c->in[OCH_QKV_POST_QNORM]) || och_tensor_present(&c->in[OCH_QKV_POST_KNORM]);
-    return may_take_rows(c) && !(invariant && norms) && och_gpu_width(c->attr.qkv_post.kv.head_dim, all, OCH_COUNT(all)) == 4;
+    return c->in[OCH_QKV_POST_Q].rows >= MANY && may_take_rows(c) && !(invariant && norms) && och_gpu_width(c->attr.qkv_post.kv.head_dim, all, OCH_COUNT(all)) == 4;
 }
 
 och_status och_gpu_qkv_post_supports(const och_device *d, const och_op_call *c, och_err *err) {

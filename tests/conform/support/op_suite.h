@@ -8,6 +8,7 @@
 #include "conform/support/ops_codes.h"
 #include "conform/support/ops_device.h"
 #include "conform/support/ops_fused.h"
+#include "conform/support/ops_halves.h"
 #include "conform/support/ops_linear.h"
 #include "conform/support/ops_odd.h"
 #include "conform/support/ops_sample.h"
@@ -57,6 +58,7 @@ static const group groups[] = {
     {"attention ends", attention_ends, NULL, FOR_ALL},
     {"attention scratch", attention_scratch, NULL, FOR_BOARDS},
     {"linear codes", codes_linear, NULL, FOR_BOARDS},
+    {"linear halves", halves_linear, NULL, FOR_BOARDS},
     {"linear codes unasked", codes_default, NULL, FOR_BOARDS},
     {"attention codes", codes_attention, NULL, FOR_BOARDS},
     {"device far", device_far, NULL, FOR_BOARDS},
