@@ -240,7 +240,7 @@ static och_status decode(job *j, const och_tensor *w, int64_t at, int64_t rows, 
     part.rows = rows;
     part.addr = och_dev_addr_add(w->addr, (uint64_t)at * row_bytes(w));
     int64_t k = och_gpu_unit_cols(w);
-    och_kl_actual args[] = {och_gpu_weight("w", &part), och_gpu_matrix("y", j->decoded, rows, k, (uint64_t)k * 2)};
+    och_kl_actual args[] = {och_gpu_weight("w", &part), och_gpu_matrix("y", j->decoded, 1, rows * k, (uint64_t)(rows * k) * 2)};
     return och_gpu_launch(j->ctx, kernel, args, OCH_COUNT(args), err);
 }
 
