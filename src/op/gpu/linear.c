@@ -653,15 +653,15 @@ static och_status own(job *j, och_err *err) {
 
 och_status och_gpu_linear_run(const och_op_ctx *ctx, const och_op_call *c, och_err *err) {
     const och_tensor *x = &c->in[OCH_LINEAR_X], none = {.dtype = OCH_DTYPE_NONE};
+    const och_tensor *xcodes = och_op_codes(&c->in[OCH_LINEAR_XCODES], x->rows),
+                     *ycodes = och_op_codes(&c->out[OCH_LINEAR_YCODES], x->rows);
     job j = {.ctx = ctx,
              .c = c,
              .scratch = {ctx->scratch_addr, 0, ctx->scratch_bytes},
              .x = *x,
-             .many = x->rows > few(ctx->queue->device, c) && !ctx->batch_invariant};
+             .many = x->rows > few(ctx->queue->device, c) && !ctx->batch_invariant && !xcodes}; /* tiles would read x */
     if (!x->rows) return OCH_OK;
-    const och_tensor *xcodes = och_op_codes(&c->in[OCH_LINEAR_XCODES], x->rows),
-                     *ycodes = och_op_codes(&c->out[OCH_LINEAR_YCODES], x->rows);
-    if (xcodes) { /* whose reader has weights of codes alone, and so no tiles of so few rows */
+    if (xcodes) {
         j.acts.q8 = xcodes->addr;
         j.acts.q8_row_bytes = xcodes->row_bytes;
     }
