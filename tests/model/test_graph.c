@@ -12,6 +12,7 @@
 #include "dev/capture.h"
 #include "engine/session.h"
 #include "op/gpu/gpu.h"
+#include "quant/planes.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -279,6 +280,37 @@ static void codes_give_the_same_bytes(void **state) {
                 och_device_release(device[k]);
             }
         }
+    assert_true(och_env_set("OCHRE_NEXT_CODES", NULL));
+}
+
+/* A number that is none is found where it is made, in codes too, which are then all that its record has written: to their block. */
+static void what_is_not_finite_is_found_in_codes(void **state) {
+    (void)state;
+    enum { ROW = 70 };
+    static const uint16_t nan = 0x7e00;
+    for (size_t b = 0; b < n_boards; b++) {
+        assert_true(och_env_set("OCHRE_NEXT_CODES", "1"));
+        och_device *device = open_board(boards[b]);
+        och_model *model;
+        och_model_options mo = {0};
+        ok(och_model_open_synthetic("tiny", OCH_DTYPE_Q8_0, device, &mo, &model, &err));
+        och_session *s = open_session(model, OCH_GRAPHS_OFF, false);
+        const och_tensor *gate = och_model_weight(model, OCH_ROLE_GATE, 1);
+        uint64_t row, scales, n_bytes;
+        assert_true(och_planes_row_bytes(gate->dtype, (uint64_t)gate->cols, &row) &&
+                    och_planes_plane(gate->dtype, (uint64_t)gate->cols, och_planes_find(gate->dtype, "d"), &scales, &n_bytes));
+        ok(device->vtable->copy_to_device(s->queue, och_dev_addr_add(gate->addr, ROW * row + scales), &nan, sizeof nan, &err));
+        ok(device->vtable->synchronise(s->queue, &err));
+        int32_t id, t = 5;
+        ok(och_session_sequence_create(s, &id, &err));
+        assert_int_equal(och_session_step(s, &(och_span){id, &t, 1, 1}, 1, &err), OCH_DEVICE);
+        if (!strstr(err.message, "layer 1, op linear by provider kernel") || !strstr(err.message, ".codes, row 0, column 64"))
+            fail_msg("%s: %s", boards[b], err.message);
+        och_err_clear(&err);
+        och_session_destroy(s);
+        och_model_close(model);
+        och_device_release(device);
+    }
     assert_true(och_env_set("OCHRE_NEXT_CODES", NULL));
 }
 
@@ -577,6 +609,7 @@ int main(void) {
         cmocka_unit_test(wide_steps_give_the_same_bytes),
         cmocka_unit_test(kernels_are_looked_up_once), cmocka_unit_test(steps_begin_no_kernel),
         cmocka_unit_test(codes_give_the_same_bytes),
+        cmocka_unit_test(what_is_not_finite_is_found_in_codes),
         cmocka_unit_test(a_graph_that_is_none_is_found),
         cmocka_unit_test(a_cold_capture_names_the_call),
         cmocka_unit_test(who_decides),
