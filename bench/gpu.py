@@ -66,6 +66,7 @@ def main():
     p.add_argument("--device", default="auto")
     p.add_argument("--formats", default=FORMATS, help="of the weights (default: all)")
     p.add_argument("--rows", default="1", help="rows of activations, a list (default: 1)")
+    p.add_argument("--codes", action="store_true", help="weights of codes with activations that are codes already, too")
     p.add_argument("--context", default="8192,32768", help="tokens of the state for attention, a list; empty: none")
     p.add_argument("--runs", type=int, default=200, help="of a round")
     p.add_argument("--torch", action="store_true", help="the same products in PyTorch")
@@ -89,7 +90,8 @@ def main():
     for n in a.rows.split(","):
         for k, m in MATVEC:
             for f in a.formats.split(","):
-                ochre(["linear", "--dtype", f, "--k", str(k), "--m", str(m), "--rows", n])
+                for codes in ([[], ["--codes"]] if a.codes and f not in ("F32", "F16", "BF16") else [[]]):
+                    ochre(["linear", "--dtype", f, "--k", str(k), "--m", str(m), "--rows", n, *codes])
     for c in filter(None, a.context.split(",")):
         ochre(["attention", "--dtype", "F16", "--context", c])
     if a.torch:

@@ -10,6 +10,7 @@
 #include "file/json.h"
 #include "op/gpu/gpu.h"
 #include "quant/format.h"
+#include "quant/planes.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -38,7 +39,7 @@ static const och_usage usage = {
 
 typedef struct shape {
     int32_t rows, k, m[OCH_LINEAR_MAX_WEIGHTS], n_m, context, heads, kv_heads, head_dim;
-    bool gate, norm, residual; /* of linear */
+    bool gate, norm, residual, codes; /* of linear */
     och_dtype dtype;
 } shape;
 
@@ -78,6 +79,9 @@ static void make_call(const shape *s, och_op_id op, och_op_call *c) {
         c->attr.linear.norm.eps = 1e-6f;
         c->in[OCH_LINEAR_X] = f32(s->rows, s->k);
         if (s->norm) c->in[OCH_LINEAR_NORM] = f32(1, s->k);
+        uint64_t row;
+        if (s->codes && och_planes_act_row_bytes((uint64_t)s->k, &row))
+            c->in[OCH_LINEAR_XCODES] = (och_tensor){.dtype = OCH_DTYPE_U8, .rows = OCH_OP_CODES_ROWS, .cols = (int64_t)row, .row_bytes = row};
         if (s->residual) c->in[OCH_LINEAR_RESIDUAL] = f32(s->rows, s->m[0]);
         for (int i = 0; i < c->attr.linear.n_weights; i++) {
             c->in[OCH_LINEAR_W0 + i] = typed(weight, s->m[s->gate ? 0 : i], s->k);
@@ -349,6 +353,7 @@ int och_cmd_bench_op(int argc, char **argv) {
         {"gate", 0, OCH_OPT_FLAG, &s.gate, 0, 0, NULL, "linear: a gate and its product, m rows each", NULL},
         {"norm", 0, OCH_OPT_FLAG, &s.norm, 0, 0, NULL, "linear: x is normed before", NULL},
         {"residual", 0, OCH_OPT_FLAG, &s.residual, 0, 0, NULL, "linear: a residual is added", NULL},
+        {"codes", 0, OCH_OPT_FLAG, &s.codes, 0, 0, NULL, "linear: x comes as codes, as from a gate or attention", NULL},
         {"context", 0, OCH_OPT_I32, &s.context, 1, 1 << 22, "N", "attention: tokens of the state (default: 4096)", NULL},
         {"heads", 0, OCH_OPT_I32, &s.heads, 1, 1024, "N", "query heads (default: 32)", NULL},
         {"kv-heads", 0, OCH_OPT_I32, &s.kv_heads, 1, 1024, "N", "heads of the state (default: 8)", NULL},
@@ -370,8 +375,11 @@ int och_cmd_bench_op(int argc, char **argv) {
         return och_main_usage("bench", "bench op: --m: expected one to three numbers from 1 to %d, found \"%.40s\"", 1 << 24, m);
     if (s.n_m > 1 && (op != OCH_OP_LINEAR || s.gate))
         return och_main_usage("bench", "bench op: --m: several weights are for linear without --gate alone");
-    if ((s.gate || s.norm || s.residual) && op != OCH_OP_LINEAR)
-        return och_main_usage("bench", "bench op: --gate, --norm and --residual are linear's, not %s's", args[0]);
+    if ((s.gate || s.norm || s.residual || s.codes) && op != OCH_OP_LINEAR)
+        return och_main_usage("bench", "bench op: --gate, --norm, --residual and --codes are linear's, not %s's", args[0]);
+    if (s.codes && (s.rows > OCH_OP_CODES_ROWS || s.k % 32))
+        return och_main_usage("bench", "bench op: --codes: expected up to %d rows of whole blocks of 32 columns, found %d of %d",
+                              OCH_OP_CODES_ROWS, s.rows, s.k);
     bool invariant = !strcmp(variant, "invariant");
     if (!invariant && strcmp(variant, "default") != 0)
         return och_main_usage("bench", "--variant: expected default or invariant, found \"%.40s\"", variant);
