@@ -1,4 +1,4 @@
-/* The pass that hands rows on as codes (engine/passes.c), over plans of a few records without memory: where it does, and where
+/* The passes that hand rows on as codes and as halves (engine/passes.c), over plans of a few records without memory: where it does, and where
  * something stands in its way and the plan stays as it was. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -151,9 +151,50 @@ static void none_where_no_provider_takes_them(void **state) {
     }
 }
 
+static bool reads_halves(const och_plan *p, int i) { return p->ops[i].attr.attr.linear.x_halves; }
+
+/* A gate, then products with weights of BF16 alone, where a library computes both. */
+static void halves_where_a_library_computes_both(void **state) {
+    (void)state;
+    for (int with = 0; with < 2; with++)
+        for (int why = 0; why < 5; why++) { /* nothing, another reader, another type, behind a norm, an odd length */
+            och_device *board;
+            och_err err;
+            och_err_clear(&err);
+            assert_true(och_env_set("OCHRE_BLAS", with ? "auto" : "0"));
+            if (och_device_open("sim:gfx942", NULL, &board, &err) != OCH_OK) fail_msg("%s", err.message);
+            och_plan p;
+            och_plan_init(&p);
+            int64_t m = why == 4 ? 516 : M;
+            och_plan_ref x = och_plan_add_value(&p, OCH_ROWS_TOKENS, D, "x"), y = och_plan_add_value(&p, OCH_ROWS_TOKENS, m, "y");
+            linear(&p, x, weight(&p, true, OCH_DTYPE_F16, m, D), y);
+            p.ops[0].in[OCH_LINEAR_W0 + 1] = weight(&p, true, OCH_DTYPE_F16, m, D);
+            p.ops[0].attr.attr.linear.n_weights = 2;
+            p.ops[0].attr.attr.linear.glu = OCH_ACT_SILU;
+            linear(&p, y, weight(&p, true, why == 2 ? OCH_DTYPE_F16 : OCH_DTYPE_BF16, D, m), och_plan_add_value(&p, OCH_ROWS_TOKENS, D, "z"));
+            if (why == 3) {
+                p.ops[1].in[OCH_LINEAR_NORM] = other(&p, OCH_PLAN_WEIGHT, OCH_ROWS_FIXED, OCH_DTYPE_F32, 1, m);
+                p.ops[1].attr.attr.linear.norm.eps = 1e-5f;
+            }
+            if (why == 1) {
+                och_plan_op *last = och_plan_add_op(&p, OCH_OP_ADD);
+                last->in[0] = last->in[1] = y;
+                last->out[0] = och_plan_add_value(&p, OCH_ROWS_TOKENS, m, "t");
+            }
+            assert_int_equal(och_passes_run(&p, board, NULL), 0);
+            bool halves = with && !why;
+            if (p.ops[0].attr.attr.linear.y_halves != halves || reads_halves(&p, 1) != halves)
+                fail_msg("%s library, obstacle %d: expected %s", with ? "a" : "no", why, halves ? "halves" : "no halves");
+            och_plan_deinit(&p);
+            och_device_release(board);
+        }
+    assert_true(och_env_set("OCHRE_BLAS", NULL));
+}
+
 int main(void) {
     setenv("OCHRE_SIM_LIBRARY", OCHRE_BUILD_DIR "/sim/libamdhip64.so", 0);
     setenv("OCHRE_CACHE_DIR", OCHRE_BUILD_DIR "/kernel-cache", 0);
+    setenv("OCHRE_HIPBLASLT", OCHRE_BUILD_DIR "/tests/libfake_hipblaslt_plain.so", 1);
     setenv("OCHRE_NEXT_CODES", "1", 1); /* these gates are small */
     och_err err;
     och_err_clear(&err);
@@ -165,6 +206,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(codes_where_nothing_else_reads),
         cmocka_unit_test(none_where_no_provider_takes_them),
+        cmocka_unit_test(halves_where_a_library_computes_both),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     och_device_release(gpu);
