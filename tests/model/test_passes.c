@@ -8,6 +8,7 @@
 #include "base/env.h"
 #include "base/size.h"
 #include "engine/passes.h"
+#include "engine/session.h"
 #include "op/gpu/gpu.h"
 #include "quant/format.h"
 
@@ -191,6 +192,38 @@ static void halves_where_a_library_computes_both(void **state) {
     assert_true(och_env_set("OCHRE_BLAS", NULL));
 }
 
+/* In halves a number that is none is found too, of a step with as many tokens as they are for; with fewer, in the floats. */
+static void what_is_not_finite_is_found_in_halves(void **state) {
+    (void)state;
+    enum { COL = 70, N = 65 };
+    static const uint16_t nan = 0x7fc0;
+    och_err err;
+    och_err_clear(&err);
+    och_model *model;
+    och_model_options mo = {0};
+    och_session *s;
+    och_session_options o = {.max_sequences = 1, .max_context = 160, .max_step_tokens = 128, .max_logits = 1, .kv_dtype = OCH_DTYPE_NONE,
+                             .graphs = OCH_GRAPHS_OFF};
+    if (och_model_open_synthetic("tiny", OCH_DTYPE_BF16, gpu, &mo, &model, &err) != OCH_OK || och_session_create(model, &o, &s, &err) != OCH_OK)
+        fail_msg("%s", err.message);
+    const och_tensor *gate = och_model_weight(model, OCH_ROLE_GATE, 0);
+    assert_int_equal(gpu->vtable->copy_to_device(s->queue, och_dev_addr_add(gate->addr, COL * (uint64_t)gate->cols * 2), &nan, sizeof nan, &err),
+                     OCH_OK);
+    assert_int_equal(gpu->vtable->synchronise(s->queue, &err), OCH_OK);
+    for (int n = N; n > 0; n = n == N ? 20 : 0) {
+        int32_t id, t[N];
+        for (int i = 0; i < N; i++) t[i] = 5 + i;
+        assert_int_equal(och_session_sequence_create(s, &id, &err), OCH_OK);
+        assert_int_equal(och_session_step(s, &(och_span){id, t, n, 1}, 1, &err), OCH_DEVICE);
+        if (!strstr(err.message, "layer 0, op linear by provider blas") || !strstr(err.message, "row 0, column 70"))
+            fail_msg("%d tokens: %s", n, err.message);
+        och_err_clear(&err);
+        assert_int_equal(och_session_sequence_release(s, id, &err), OCH_OK);
+    }
+    och_session_destroy(s);
+    och_model_close(model);
+}
+
 int main(void) {
     setenv("OCHRE_SIM_LIBRARY", OCHRE_BUILD_DIR "/sim/libamdhip64.so", 0);
     setenv("OCHRE_CACHE_DIR", OCHRE_BUILD_DIR "/kernel-cache", 0);
@@ -207,6 +240,7 @@ int main(void) {
         cmocka_unit_test(codes_where_nothing_else_reads),
         cmocka_unit_test(none_where_no_provider_takes_them),
         cmocka_unit_test(halves_where_a_library_computes_both),
+        cmocka_unit_test(what_is_not_finite_is_found_in_halves),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     och_device_release(gpu);
