@@ -170,7 +170,7 @@ static bool buffer_method(och_kl_spec *s, const och_kl_expr *e, const och_kl_val
     if (v->kind == OCH_KL_V_BUFFER) {
         if (!strcmp(name, "row")) return och_kl_row(s, e->pos, v, e->args, false, out);
         if (!strcmp(name, "row_clamped")) return och_kl_row(s, e->pos, v, e->args, true, out);
-        if (!strcmp(name, "sub")) {
+        if (!strcmp(name, "sub") || !strcmp(name, "sub_stream")) {
             och_kl_val a[2];
             const och_kl_expr *args[2] = {e->args, e->args ? e->args->next : NULL};
             int n = och_kl_count_args(e->args);
@@ -190,7 +190,8 @@ static bool buffer_method(och_kl_spec *s, const och_kl_expr *e, const och_kl_val
                                 .ir2 = a[1].ir,
                                 .level = och_kl_join(a[0].level, a[1].level),
                                 .multiple = a[1].multiple,
-                                .columns = (uint32_t)columns};
+                                .columns = (uint32_t)columns,
+                                .streamed = name[3] != 0};
             return true;
         }
     }
@@ -205,7 +206,7 @@ static bool buffer_method(och_kl_spec *s, const och_kl_expr *e, const och_kl_val
     if (is) return true;
     och_kl_guess g;
     och_kl_guess_init(&g, name);
-    static const char *const all[] = {"row",    "row_clamped", "sub",          "unit",         "unit_stream",  "put",
+    static const char *const all[] = {"row",    "row_clamped", "sub",          "sub_stream",   "unit",         "unit_stream",  "put",
                                       "load2",  "load4",       "load8",        "load16",       "store2",       "store4",
                                       "store8", "store16",     "load4_stream", "load8_stream", "load16_stream"};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) och_kl_guess_offer(&g, all[i]);

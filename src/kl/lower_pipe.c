@@ -653,7 +653,7 @@ static bool copy_weight(och_kl_spec *s, copy_state *c) {
             s, pos, "in",
             och_kl_keep(s, pos, "in", och_kl_binary(code, pos, OCH_KL_OP_AND, row_in, unit_in), OCH_KL_L_LANE));
         och_kl_bundle *bundle =
-            base && there && in ? och_kl_bundle_new(s, pos, b, base, there, OCH_KL_L_LANE, false) : NULL;
+            base && there && in ? och_kl_bundle_new(s, pos, b, base, there, OCH_KL_L_LANE, c->sub.streamed) : NULL;
         if (!bundle) return false;
         och_kl_ir *matrix2, *row2, *piece2, *inside2;
         piece_of(s, c, t, &matrix2, &row2, &piece2, &inside2);

@@ -103,6 +103,7 @@ typedef struct och_kl_val {
     och_kl_level level;
     uint64_t multiple; /* of integers: divides the value; 0: it is 0 */
     uint32_t columns;  /* of a SUB: so many, in matrices one behind another; 0: a matrix's */
+    bool streamed;     /* of a SUB: units are read once */
     int64_t integer;
     double real;
     och_kl_ir *ir, *ir2;

@@ -239,7 +239,7 @@ template <int N, class V, int M> static void och_group_wait(V (&)[M]) {
 #define HOST_MMA(n)                                                                                                       \
     template <class V> static void och_group_mma_m64n##n##k16_bf16(V *c, u64 a, u64 b) { group_mma((f32 *)c, a, b, n, true); } \
     template <class V> static void och_group_mma_m64n##n##k16_f16(V *c, u64 a, u64 b) { group_mma((f32 *)c, a, b, n, false); }
-HOST_MMA(16) HOST_MMA(32) HOST_MMA(64) HOST_MMA(96) HOST_MMA(128) HOST_MMA(192) HOST_MMA(256)
+HOST_MMA(16) HOST_MMA(32) HOST_MMA(48) HOST_MMA(64) HOST_MMA(96) HOST_MMA(128) HOST_MMA(192) HOST_MMA(256)
 
 static inline f32 och_min(f32 a, f32 b) { return fminf(a, b); }
 static inline f32 och_max(f32 a, f32 b) { return fmaxf(a, b); }
@@ -247,6 +247,13 @@ static inline f32 och_abs(f32 x) { return fabsf(x); }
 static inline f32 och_fma(f32 a, f32 b, f32 c) { return fmaf(a, b, c); }
 static inline f32 och_exp2(f32 x) { return exp2f(x); }
 static inline f32 och_rcp(f32 x) { return 1.0f / x; }
+// What is read once is read.
+template <class T, int A> static T och_get_stream(const void *p) {
+    T x;
+    if ((u64)p % (A < 16 ? A : 16)) broken("a load that is not aligned");
+    memcpy(&x, p, sizeof x);
+    return x;
+}
 // PTX ISA, "prmt", its indices in bytes as the language has them.
 static inline u32 och_perm(u32 hi, u32 lo, u32 selector) {
     u32 r = 0;

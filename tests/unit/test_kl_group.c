@@ -175,6 +175,7 @@ static const one cases[] = {
     {"F=Q4_K,BM=32,BN=64,BK=64,SUB=4,STAGES=2,WAVES=4", 50, 72, 512, 1e-6},
     {"F=Q8_0,BM=64,BN=16,BK=64,SUB=8,STAGES=1,WAVES=4", 20, 40, 640, 1e-6},
     {"F=Q4_K,BM=64,BN=32,BK=64,SUB=4,STAGES=2,WAVES=8", 10, 40, 1280, 1e-6}, /* four matrices a turn of the copy */
+    {"F=Q4_K,BM=64,BN=48,BK=64,SUB=8,STAGES=2,WAVES=12", 20, 100, 1280, 1e-6},
     {"F=Q5_K,BM=32,BN=128,BK=64,SUB=3,STAGES=2,WAVES=8", 30, 130, 512, 1e-6},
 };
 

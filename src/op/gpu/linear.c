@@ -230,13 +230,13 @@ typedef struct tile_row {
     och_dtype format; /* NONE: any */
     int64_t most;     /* 0: any */
     uint64_t bm, bn;  /* 0: any number of rows */
-    const char *spec, *pair;
+    const char *spec, *three, *pair;
 } tile_row;
 static const tile_row *tile_of(const och_device *d, const och_tensor *w, int64_t n) {
-#define OCH_TILES(arch, format, most, bm, bn, spec, pair) {arch, format, most, bm, bn, spec, pair},
+#define OCH_TILES(arch, format, most, bm, bn, spec, three, pair) {arch, format, most, bm, bn, spec, three, pair},
     static const tile_row rows[] = {
 #include "op/gpu/tiles.def"
-    }, plain = {.spec = "", .pair = ""};
+    }, plain = {.spec = "", .three = "", .pair = ""};
 #undef OCH_TILES
     uint64_t units = (uint64_t)d->info.n_compute_units, enough = units - units / 16;
     for (size_t i = FIND_ROW(d, rows, 0); i < OCH_COUNT(rows); i = FIND_ROW(d, rows, i + 1)) {
@@ -269,11 +269,11 @@ static och_status many_kernel(const och_device *d, const och_op_call *c, int64_t
     const och_tensor *w = &c->in[OCH_LINEAR_W0];
     bool gate = c->attr.linear.glu != OCH_ACT_NONE, fits = gate ? w[0].dtype == w[1].dtype : together(c);
     const tile_row *cut = halves(w) && fits ? tile_of(d, w, n) : NULL;
-    const char *f = och_format_get(w->dtype)->name;
-    if (!cut || !cut->most || (gate && !*cut->pair)) return och_err_set(err, OCH_UNAVAILABLE, "products of %lld rows are apart", (long long)n);
-    *out_kind = half_of(cut->spec);
-    if (gate) return och_gpu_kernel_get(d, "matmul_glu", out_k, err, "%sF=%s,ACT=%d", cut->pair, f, (int)c->attr.linear.glu);
-    return och_gpu_kernel_get(d, "matmul_qkv", out_k, err, "%sF=%s,G=%s", cut->spec, f, och_format_get(w[2].dtype)->name);
+    const char *f = och_format_get(w->dtype)->name, *spec = cut ? gate ? cut->pair : cut->three : "";
+    if (!*spec) return och_err_set(err, OCH_UNAVAILABLE, "products of %lld rows are apart", (long long)n);
+    *out_kind = half_of(spec);
+    if (gate) return och_gpu_kernel_get(d, "matmul_glu", out_k, err, "%sF=%s,ACT=%d", spec, f, (int)c->attr.linear.glu);
+    return och_gpu_kernel_get(d, "matmul_qkv", out_k, err, "%sF=%s,G=%s", spec, f, och_format_get(w[2].dtype)->name);
 }
 
 static och_status cast_kernel(const och_device *d, const och_gpu_kernel **out_k, och_err *err) {
