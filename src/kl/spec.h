@@ -143,7 +143,7 @@ typedef struct och_kl_frame { /* a function being inlined */
     struct och_kl_frame *outer;
 } och_kl_frame;
 
-typedef struct och_kl_alone och_kl_alone; /* lower_pipe.c */
+typedef struct och_kl_alone och_kl_alone; /* lower_copy.c */
 typedef struct och_kl_pipe {
     och_kl_list *before; /* what is added to it stands before the pipeline */
     int first_var;       /* number of the first variable of it */
@@ -361,7 +361,7 @@ void och_kl_offer_builtins(och_kl_guess *g);
 int och_kl_count_args(const och_kl_expr *args);
 bool och_kl_has(const och_kl_profile *p, const char *capability, bool *out);
 
-/* ---- stmt.c, stmt_loop.c, lower_pipe.c, lower_tile.c ---- */
+/* ---- stmt.c, stmt_loop.c, lower_pipe.c, lower_copy.c, lower_tile.c ---- */
 bool och_kl_stmts(och_kl_spec *s, const och_kl_stmt *first); /* in a scope of its own */
 bool och_kl_stmt_one(och_kl_spec *s, const och_kl_stmt *x);
 bool och_kl_stmt_for(och_kl_spec *s, const och_kl_stmt *x);

@@ -1,4 +1,4 @@
-/* Statements, but for loops (stmt_loop.c), pipelines and copies (lower_pipe.c). */
+/* Statements, but for loops (stmt_loop.c), pipelines (lower_pipe.c) and copies (lower_copy.c). */
 #include "kl/spec.h"
 
 #include <string.h>
