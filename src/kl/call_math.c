@@ -92,8 +92,6 @@ bool och_kl_has(const och_kl_profile *p, const char *capability, bool *out) {
         *out = t->matrix != OCH_MATRIX_NONE && (t->matrix_waves & wave);
     else if (!strcmp(capability, "dot4"))
         *out = nvidia || (t->ops & (OCH_DOT4_I8 | OCH_DOT4_IU8));
-    else if (!strcmp(capability, "dot4_us")) /* in one instruction */
-        *out = nvidia || (t->ops & OCH_DOT4_IU8);
     else if (!strcmp(capability, "packed_f16"))
         *out = nvidia || (t->ops & OCH_PK_FMA_F16);
     else if (!strcmp(capability, "fp8"))
@@ -391,7 +389,7 @@ bool och_kl_builtin(och_kl_spec *s, const och_kl_expr *e, const char *name, bool
         if (och_kl_count_args(e->args) != 1 || e->args->kind != OCH_KL_E_NAME ||
             !och_kl_has(&s->profile, e->args->u.name, &has))
             return och_kl_error(s->diag, e->pos,
-                                "has takes one of matrix, dot4, dot4_us, packed_f16, fp8, async_copy, atomic_f32");
+                                "has takes one of matrix, dot4, packed_f16, fp8, async_copy, atomic_f32");
         *out = och_kl_val_bool(s, e->pos, has);
         return out->ir != NULL;
     }
