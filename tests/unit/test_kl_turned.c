@@ -211,6 +211,66 @@ static const product products[] = {
     {"sm_90", "T=f16,N=64,K=32,M=48,P=64,WAVES=4", false, 64, 32, 48, 64},
 };
 
+/* A tile of few rows, which lies across its instruction's: what is done to its elements, rows and matrix in LDS. */
+static const char across_text[] =
+    "kernel across(a: in buf<f16>[n, k], b: in buf<f16>[m, k], z: out buf<f32>[n, m], y: out buf<f32>[n, m])\n"
+    "  launch grid(1) waves(8)\n"
+    "{\n"
+    "  lds A: f16[16][64] swizzle;\n"
+    "  lds B: f16[128][64] swizzle;\n"
+    "  lds P: f16[16][128] pad auto;\n"
+    "  copy A <- a.sub(0, 0);\n"
+    "  copy B <- b.sub(0, 0);\n"
+    "  group.barrier();\n"
+    "  var S: acc_tile<f32, 16, 128> = 0;\n"
+    "  S.mma(A, B);\n"
+    "  let top = S.row_max();\n"
+    "  let sum = S.row_sum();\n"
+    "  S.map((i, j, v) => v + 0.5 * top[i] - 0.125 * sum[i] + f32(i) * 0.25);\n"
+    "  S.each((i, j, v) => { z[i, j] = v; });\n"
+    "  S.to_lds(P);\n"
+    "  group.barrier();\n"
+    "  for i in group.lanes(16 * 16) {\n"
+    "    let v = f32x8(P[i / 16].load8(i % 16));\n"
+    "    static for j in 0..8 { y[i / 16, 8 * (i % 16) + j] = v[j]; }\n"
+    "  }\n"
+    "}\n";
+
+static void tiles_across_are_right(void **state) {
+    (void)state;
+    enum { N = 16, M = 128, K = 64 };
+    made mk;
+    job j = {0};
+    specialise("across.ok", across_text, "across", "sm_90", "", &mk);
+    assert_non_null(strstr(mk.text, "wgmma.mma_async.sync.aligned.m64n16k16"));
+    uint16_t *a = buffer(&j, "f16", 2 * N * K, false), *b = buffer(&j, "f16", 2 * M * K, false);
+    buffer(&j, "f32", 4 * N * M, true), buffer(&j, "f32", 4 * N * M, true);
+    j.shape.threads = mk.threads;
+    j.shape.grid_x = j.shape.grid_y = 1;
+    och_strbuf_printf(&j.rest, ", %d, %d, %d, %d, %d, %d, %d", K, K, M, M, N, K, M);
+    random_state = 3;
+    for (int i = 0; i < N * K; i++) a[i] = half_of((float)random_one(), false);
+    for (int i = 0; i < M * K; i++) b[i] = half_of((float)random_one(), false);
+    double z[N * M] = {0};
+    for (int i = 0; i < N; i++) {
+        double top = -INFINITY, sum = 0;
+        for (int q = 0; q < M; q++) {
+            for (int e = 0; e < K; e++) z[i * M + q] += (double)value_of(a[i * K + e], false) * (double)value_of(b[q * K + e], false);
+            top = fmax(top, z[i * M + q]);
+            sum += z[i * M + q];
+        }
+        for (int q = 0; q < M; q++) z[i * M + q] += 0.5 * top - 0.125 * sum + 0.25 * i;
+    }
+    if (!program(&mk, &j)) skip();
+    for (int late = 0; late < 2; late++) {
+        if (!ran(&j, late, late)) fail_msg("a tile across: the text was found out");
+        double ez = error_of(j.data[2], z, N * M), ey = error_of(j.data[3], z, N * M);
+        if (!(ez < 1e-11) || !(ey < 1e-6)) fail_msg("a tile across: errors %g and %g", ez, ey);
+    }
+    free(mk.text);
+    job_end(&j);
+}
+
 static void products_are_right(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof products / sizeof products[0]; i++) {
@@ -435,6 +495,7 @@ static void wrong_attentions_are_found(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tiles_across_are_right),
         cmocka_unit_test(products_are_right),
         cmocka_unit_test(wrong_products_are_found),
         cmocka_unit_test(attention_is_right),
