@@ -25,6 +25,7 @@ HOMES = [
     (re.compile(r"(?<![\w.>])_?exit\s*\("), "src/main/"),
 ]
 MARKS = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
+SPECS = re.compile(r"och_gpu_kernel_get\([^;{]*?err,\s*\"([^\"]*)\"")
 PATHS = re.compile(r"(?<![\w.:/])/(work|opt|root|home)/")
 
 
@@ -67,6 +68,9 @@ def rules(path, text):
             m = pattern.search(line)
             if m and not path.startswith(home):
                 yield i, "%s belongs to %s" % (m.group(0).strip(" ("), home)
+    for m in SPECS.finditer(text):
+        if re.search(r"%(?![sd])", m.group(1)):
+            yield text.count("\n", 0, m.start()) + 1, "no memo holds a kernel asked for by other conversions than %s and %d"
     if room in NAMELESS:
         for i, line in enumerate(lines, 1):
             m = DEVICE_WORDS.search(line)
@@ -107,8 +111,10 @@ def self_test():
     cases = [("src/base/x.c", "#include \"op/op.h\"\n"), ("src/quant/x.c", "#include \"kv/blocks.h\"\n"),
              ("src/model/x.c", "/* as CUDA does */\n"), ("src/file/x.c", "p = malloc(3);\n"), ("src/op/x.c", "getenv(\"X\");\n"),
              ("src/engine/x.c", "exit(1);\n"), ("src/base/x.h", "int a; \n"), ("src/base/x.h", "int a;"),
+             ("src/op/x.c", "st = och_gpu_kernel_get(d, \"k\", &k, err,\n    \"%.*s,A=%d\", n, s, a);\n"),
              ("src/base/x.h", "/* TO" + "DO */\n"), ("docs/x.md", "see /wo" + "rk/x\n"), ("src/zoo/x.c", "\n")]
     good = [("src/tok/x.c", "#include \"file/gguf.h\"\n"), ("src/file/x.c", "p = och_malloc(3); /* not malloc(3) */\n"),
+            ("src/op/x.c", "st = och_gpu_kernel_get(d, \"k\", &k, err, \"%sA=%d\", s, a);\n"),
             ("src/model/x.c", "int chip; /* ship */\n"), ("src/dev/x.c", "och_buf_free(b); v->free(d, b);\n")]
     bad = 0
     for path, text in cases:

@@ -147,10 +147,9 @@ static och_status rows_kernel(const och_device *d, const och_op_call *c, const o
     const och_attr_attention *a = &c->attr.attention;
     char cache[OCH_GPU_CACHE_SPEC_BYTES];
     och_gpu_cache_spec(d, c->in[OCH_ATTENTION_K].dtype, cache);
-    const char *type = strchr(cache, ','); /* of the cache's facts the first: its type */
-    return och_gpu_kernel_get(d, "attention_rows", out_k, err, "%.*s,%s,HD=%d,GG=%d,BT=%d,CAP=%d",
-                              type ? (int)(type - cache) : (int)strlen(cache), cache, rows_cut(d, a->kv.head_dim), a->kv.head_dim, heads_together(a),
-                              a->kv.block_tokens, a->softcap > 0.0f);
+    cache[strcspn(cache, ",")] = 0; /* of the cache's facts the first: its type */
+    return och_gpu_kernel_get(d, "attention_rows", out_k, err, "%s,%s,HD=%d,GG=%d,BT=%d,CAP=%d", cache, rows_cut(d, a->kv.head_dim),
+                              a->kv.head_dim, heads_together(a), a->kv.block_tokens, a->softcap > 0.0f);
 }
 
 och_status och_gpu_attention_supports(const och_device *d, const och_op_call *c, och_err *err) {

@@ -285,6 +285,9 @@ static och_status glu_kernel(const och_device *d, const och_op_call *c, const oc
                               c->in[OCH_LINEAR_W0].rows % 4 ? 1 : 4);
 }
 
+/* A number of rows of each kind that is cut in a way of its own: by the limits of tiles.def, and by how many tiles there are. */
+static int64_t next_rows(int64_t n) { return n < 16 ? 16 : n < 64 ? 2 * n : n + 64; }
+
 och_status och_gpu_linear_supports(const och_device *d, const och_op_call *c, och_err *err) {
     const och_attr_linear *a = &c->attr.linear;
     if (och_tensor_present(&c->out[OCH_LINEAR_YCODES])) {
@@ -304,10 +307,13 @@ och_status och_gpu_linear_supports(const och_device *d, const och_op_call *c, oc
             for (size_t b = 0; b < OCH_COUNT(buckets); b++)
                 for (int invariant = 0; invariant < 2; invariant++)
                     OCH_TRY(vec_kernel(d, w, buckets[b], 0, fused ? a->glu : OCH_ACT_NONE, invariant, NULL, err));
-        for (int many = 0; many < 2; many++) {
-            int64_t n = many ? c->in[OCH_LINEAR_X].rows : few(d, c) + 1;
+        const char *before = NULL;
+        int64_t most = OCH_MAX(c->in[OCH_LINEAR_X].rows, few(d, c) + 1);
+        for (int64_t n = few(d, c) + 1; n; n = n < most ? OCH_MIN(next_rows(n), most) : 0) {
             half_kind kind;
-            if (n <= few(d, c)) continue;
+            const char *cut = tiles(d, w, n);
+            if (cut == before) continue;
+            before = cut;
             OCH_TRY(mat_kernel(d, w, n, NULL, &kind, err));
             any[kind] |= halves(w);
             if (i) continue;
