@@ -11,7 +11,7 @@ static const och_usage usage = {
     "kernels pack", "-o FILE --target LIST [KERNEL...] [options]",
     "Compiles kernels for a list of targets into one file, with their geometry and argument layouts: a machine with the pack\n"
     "needs no compiler. Which specialisations go into it a list says, or the comments above each kernel:\n"
-    "  // pack: F=Q4_K,F16 B=1,8   every combination; those of // check: where a kernel has none\n"
+    "  // pack: F=Q4_K,F16 B=1,8   every combination; those of // check: where a kernel has none; // pack: alone: nothing\n"
     "Packs are found beside the program, in ../share/ochre/packs from there, and where OCHRE_PACK says.\n",
     "  ochre kernels pack -o gfx11.okpack --target gfx1100,gfx1151\n  ochre kernels pack -o mine.okpack --target gfx942 --list kernels.txt\n"};
 

@@ -210,10 +210,12 @@ och_status och_kernel_specs_of(const och_kl_unit *unit, const och_kl_decl *kerne
     for (uint32_t line = first; line < kernel->pos.line; line++) {
         const char *text = line_at(kernel->pos.file, line, &n);
         snprintf(where, sizeof where, "%.100s:%u", kernel->pos.file->name, (unsigned)line);
+        if (says(text, n, "// pack:")) continue;
         if (begins(&text, &n, all && has_pack ? "// pack:" : "// check:"))
             OCH_TRY(add_line(out, unit, kernel, marks, all, text, n, where, err));
     }
-    if (out->n == before) OCH_TRY(add(out, unit, kernel, marks, NULL, 0, NULL, err)); /* its defaults */
+    bool none = all && has_pack; /* what is said of packs is `// pack:` and nothing behind it */
+    if (out->n == before && !none) OCH_TRY(add(out, unit, kernel, marks, NULL, 0, NULL, err)); /* its defaults */
     return OCH_OK;
 }
 

@@ -581,6 +581,28 @@ kernel own(x: in buf<f32>[n, d], y: out buf<f32>[n, d])
         self.assertEqual(p.returncode, 1)
         self.assertIn("nor in what it uses; its own: mine", p.stderr)
 
+    def packed(self, target, *args):
+        """What a pack would hold, in words, and what is wrong with it other than that there is no compiler."""
+        p = ochre("kernels", "pack", "--target", target, "-o", os.path.join(self.dir, "x.okpack"), *args,
+                  env={"OCHRE_JIT_COMPILER": "/nonexistent/clang", "OCHRE_CACHE_DIR": os.path.join(self.dir, "cache")})
+        lines = [l for l in p.stderr.splitlines() if f" for {target}: " in l]
+        return [l.split(" for ")[0] for l in lines], [l for l in lines if "no compiler for" not in l]
+
+    def test_what_packs_hold(self):
+        """All of it can be made, or a pack of everything could not; it has the norms that models of usual widths begin with."""
+        for target in ("gfx1151", "gfx942", "gfx906", "sm_80"):
+            kernels, wrong = self.packed(target)
+            self.assertEqual(wrong, [])
+            for waves, rounds in ((1, 0), (1, 1), (4, 0), (4, 2), (8, 0), (8, 3), (8, 4), (8, 5), (8, 8)):
+                spec = f"rms_norm V=4,WIDE=true,ADD1=false,WAVES={waves}" + (f",ROUNDS={rounds}" if rounds else "")
+                self.assertIn(spec, kernels)
+            self.assertFalse([k for k in kernels if k.split()[0] in ("attention_rows", "matmul_qkv", "matmul_glu")])
+
+    def test_pack_comments(self):
+        for line, expected in (("", ["own WAVES=1", "own WAVES=4"]), ("// pack: WAVES=2\n", ["own WAVES=2"]), ("// pack:\n", [])):
+            path = self.write("packed.ok", self.OWN.replace("kernel own", line + "kernel own"))
+            self.assertEqual(self.packed("gfx1151", "--file", path), (expected, []))
+
     def test_check_comments_that_are_not_read(self):
         wrong = self.OWN.replace("y[group.id.x, i] = x[group.id.x, i];", "y[group.id.x, i] = nothing;")
         path = self.write("astray.ok", "// check: WAVES=2\n\n" + wrong)

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -14,6 +15,7 @@
 #include "base/log.h"
 #include "base/spawn.h"
 #include "jit/kernel.h"
+#include "jit/pack.h"
 #include "kl/builtin.h"
 #include "op/gpu/gpu.h"
 
@@ -126,6 +128,72 @@ static void known_by_its_source(void **state) {
     och_strbuf_deinit(&diag);
 }
 
+/* A pack with `add` as it is without parameters, of which nothing else is for the board. */
+static void make_pack(const char *path) {
+    static och_jit_kernel kernel;
+    och_strbuf diag = {0};
+    och_kl_profile p;
+    och_kl_unit *u;
+    och_jit *jit;
+    och_jit_artifact *a;
+    och_pack_writer *w;
+    och_err_clear(&err);
+    assert_int_equal(och_kl_profile_init(&p, "gfx950", 0, &err), OCH_OK);
+    assert_int_equal(och_kl_parse_builtin("elementwise.ok", &u, &diag, &err), OCH_OK);
+    assert_int_equal(och_jit_kernel_init(&kernel, u, "add", NULL, 0, &p, &diag, &err), OCH_OK);
+    assert_int_equal(och_jit_create(&(och_jit_options){.only_these_packs = true}, &jit, &err), OCH_OK);
+    if (och_jit_get(jit, &kernel.request, &a, &diag, &err) != OCH_OK) fail_msg("%s", err.message);
+    assert_int_equal(och_pack_writer_create(&w, &err), OCH_OK);
+    assert_int_equal(och_pack_writer_add(w, &kernel.request, a, &err), OCH_OK);
+    assert_int_equal(och_pack_writer_write(w, path, &err), OCH_OK);
+    och_pack_writer_destroy(w);
+    och_jit_artifact_destroy(a);
+    och_jit_destroy(jit);
+    och_jit_kernel_deinit(&kernel);
+    och_kl_unit_destroy(u);
+    och_strbuf_deinit(&diag);
+}
+
+/* A way that no pack has is not to be had where there is no compiler, and where there is one that does not know the board: what has
+ * another way takes that. */
+static void another_way(void **state) {
+    (void)state;
+    const och_gpu_kernel *k;
+    char pack[320], cache[320], old[320], *kept = strdup(getenv("OCHRE_CACHE_DIR"));
+    snprintf(pack, sizeof pack, "%s.okpack", kept);
+    snprintf(old, sizeof old, "%s.clang", kept);
+    snprintf(cache, sizeof cache, "%s/empty", kept);
+    make_pack(pack);
+    FILE *f = fopen(old, "w");
+    assert_non_null(f);
+    fputs("#!/bin/sh\necho 'scripted clang version 19.1.7 (a test)'\n", f);
+    assert_int_equal(fclose(f), 0);
+    assert_int_equal(chmod(old, 0700), 0);
+    setenv("OCHRE_PACK", pack, 1);
+    setenv("OCHRE_CACHE_DIR", cache, 1);
+    for (int unfit = 0; unfit < 2; unfit++) {
+        setenv("OCHRE_JIT_COMPILER", unfit ? old : "/nonexistent/clang", 1);
+        och_device *d = open_board("sim:gfx950");
+        och_status st = och_gpu_kernel_get(d, "add", &k, &err, "WAVES=%d", 2);
+        assert_int_equal(st, unfit ? OCH_UNSUPPORTED : OCH_UNAVAILABLE);
+        assert_true(och_gpu_absent(st) && !k);
+        och_err_clear(&err);
+        if (och_gpu_kernel_cut(d, "add", "V=1", ",WAVES=2", &k, &err) != OCH_OK) fail_msg("%s", err.message);
+        assert_non_null(k);
+        assert_int_equal(err.message[0], 0);
+        /* a mistake is none of it */
+        st = och_gpu_kernel_cut(d, "add", "V=1", ",NONE=2", &k, &err);
+        assert_true(st == OCH_INVALID && !och_gpu_absent(st));
+        och_device_release(d);
+    }
+    unsetenv("OCHRE_JIT_COMPILER");
+    unsetenv("OCHRE_PACK");
+    setenv("OCHRE_CACHE_DIR", kept, 1);
+    unlink(pack);
+    unlink(old);
+    free(kept);
+}
+
 /* A file that uses another does not have the other's kernels, which would then be known by both texts. */
 static void each_has_one_file(void **state) {
     (void)state;
@@ -161,10 +229,10 @@ int main(void) {
     unsetenv("OCHRE_PACK");
     const struct CMUnitTest always[] = {cmocka_unit_test(one_jit), cmocka_unit_test(known_by_its_source), cmocka_unit_test(each_has_one_file),
                                         cmocka_unit_test(a_failure_is_remembered)};
-    const struct CMUnitTest compiled[] = {cmocka_unit_test(no_memory)};
+    const struct CMUnitTest compiled[] = {cmocka_unit_test(no_memory), cmocka_unit_test(another_way)};
     int failed = cmocka_run_group_tests(always, NULL, NULL);
     if (compiles) failed += cmocka_run_group_tests(compiled, NULL, NULL);
-    else print_message("skipped: no clang: no_memory\n");
+    else print_message("skipped: no clang: no_memory, another_way\n");
     char command[320];
     snprintf(command, sizeof command, "rm -rf '%s'", dir);
     return system(command) || failed;

@@ -166,10 +166,14 @@ och_status och_gpu_attention_supports(const och_device *d, const och_op_call *c,
         if (a->kv.head_dim % 32 || !och_gpu_wish_of(d).next_codes)
             return och_err_set(err, OCH_UNSUPPORTED, "writes no codes of heads of %d elements, or of any", a->kv.head_dim);
         OCH_TRY(och_gpu_codes_kernel(d, err));
-        OCH_TRY(merge_kernel(d, c, true, NULL, err));
+        och_status made = merge_kernel(d, c, true, NULL, err);
+        if (made != OCH_OK && !och_gpu_absent(made)) return made;
+        och_err_clear(err);
     }
-    if (rows_fit(d, c)) OCH_TRY(rows_kernel(d, c, NULL, err));
-    else if (tiles_fit(c)) OCH_TRY(tiles_kernel(d, c, NULL, err));
+    och_status rows = rows_fit(d, c) ? rows_kernel(d, c, NULL, err) : OCH_UNAVAILABLE;
+    if (rows != OCH_OK && !och_gpu_absent(rows)) return rows;
+    och_err_clear(err);
+    if (rows != OCH_OK && tiles_fit(c)) OCH_TRY(tiles_kernel(d, c, NULL, err));
     OCH_TRY(part_kernel(d, c, NULL, err));
     return merge_kernel(d, c, false, NULL, err);
 }
@@ -226,7 +230,7 @@ static och_status splits(const och_op_ctx *ctx, const och_op_call *c, och_err *e
     if (!n) return OCH_OK;
     OCH_TRY(part_kernel(ctx->queue->device, c, &part_k, err));
     och_status st = merge_kernel(ctx->queue->device, c, made, &merge_k, err);
-    if (st == OCH_UNAVAILABLE && made) {
+    if (och_gpu_absent(st) && made) {
         made = false;
         och_err_clear(err);
         st = merge_kernel(ctx->queue->device, c, made, &merge_k, err);
@@ -270,15 +274,17 @@ och_status och_gpu_attention_run(const och_op_ctx *ctx, const och_op_call *c, oc
     shared_args(c, args);
     args[SHARED] = och_gpu_int("kv_heads", a->kv.n_kv_heads);
     args[SHARED + 1] = och_gpu_tensor("y", &c->out[0]);
-    if (rows_fit(ctx->queue->device, c)) {
+    och_status rows = rows_fit(ctx->queue->device, c) ? rows_kernel(ctx->queue->device, c, &k, err) : OCH_UNAVAILABLE;
+    if (rows == OCH_OK) {
         for (int i = 0; i < 2; i++) {
             const och_tensor *t = &c->in[i ? OCH_ATTENTION_V : OCH_ATTENTION_K];
             int64_t cols = i ? a->kv.head_dim : a->kv.block_tokens;
             args[1 + i] = och_gpu_matrix(i ? "vcache" : "kcache", t->addr, t->rows * (t->cols / cols), cols, (uint64_t)cols * 2);
         }
-        OCH_TRY(rows_kernel(ctx->queue->device, c, &k, err));
         return och_gpu_launch(ctx, k, args, SHARED + 2, err);
     }
+    if (!och_gpu_absent(rows)) return rows;
+    och_err_clear(err);
     OCH_TRY(tiles_kernel(ctx->queue->device, c, &k, err));
     return och_gpu_launch(ctx, k, args, SHARED + 2, err);
 }

@@ -137,8 +137,9 @@ static och_status vec_kernel(const och_device *d, const och_tensor *w, int b, in
     bool asks = early && b == 1 && !*cut;
     och_status st = asks ? och_gpu_kernel_get(d, "matvec", out_k, err, "EARLY=%d,F=%s,B=1", early, f)
                          : och_gpu_kernel_get(d, "matvec", out_k, err, "%sF=%s,B=%d", cut, f, b);
-    /* a pack without it, and no compiler */
-    return st == OCH_UNAVAILABLE && (asks || *cut) ? och_gpu_kernel_get(d, "matvec", out_k, err, "F=%s,B=%d", f, b) : st;
+    if (!och_gpu_absent(st) || !(asks || *cut)) return st;
+    och_err_clear(err);
+    return och_gpu_kernel_get(d, "matvec", out_k, err, "F=%s,B=%d", f, b);
 }
 
 /* Three products of one row in one launch, which must not end with another sum than they do apart where that is asked. */
@@ -258,12 +259,15 @@ static och_status mat_kernel(const och_device *d, const och_tensor *w, int64_t n
     const char *cut = tiles(d, w, n), *f = och_format_get(w->dtype)->name;
     och_status st = och_gpu_kernel_get(d, "matmul", out_k, err, "%sF=%s", cut, f);
     /* A machine without a compiler has what its packs hold: of any way the plain one. */
-    if (st == OCH_UNAVAILABLE && *cut) return och_gpu_kernel_get(d, "matmul", out_k, err, "F=%s", f);
+    if (och_gpu_absent(st) && *cut) {
+        och_err_clear(err);
+        return och_gpu_kernel_get(d, "matmul", out_k, err, "F=%s", f);
+    }
     *out_kind = half_of(cut);
     return st;
 }
 
-/* Products of few rows of the same activations with several weights in one launch. UNAVAILABLE: no, or as for own(). */
+/* Products of few rows of the same activations with several weights in one launch. och_gpu_absent(): no, or as for own(). */
 static och_status many_kernel(const och_device *d, const och_op_call *c, int64_t n, const och_gpu_kernel **out_k, half_kind *out_kind,
                               och_err *err) {
     const och_tensor *w = &c->in[OCH_LINEAR_W0];
@@ -288,12 +292,19 @@ static och_status glu_kernel(const och_device *d, const och_op_call *c, const oc
 /* A number of rows of each kind that is cut in a way of its own: by the limits of tiles.def, and by how many tiles there are. */
 static int64_t next_rows(int64_t n) { return n < 16 ? 16 : n < 64 ? 2 * n : n + 64; }
 
+/* Of a kernel that a call has another way beside. */
+static och_status unless_absent(och_status st, och_err *err) {
+    if (!och_gpu_absent(st)) return st;
+    och_err_clear(err);
+    return OCH_OK;
+}
+
 och_status och_gpu_linear_supports(const och_device *d, const och_op_call *c, och_err *err) {
     const och_attr_linear *a = &c->attr.linear;
     if (och_tensor_present(&c->out[OCH_LINEAR_YCODES])) {
         if (!takes_ycodes(d, c)) return och_err_set(err, OCH_UNSUPPORTED, "is no faster where it makes codes of y");
         for (size_t b = 0; b < OCH_COUNT(buckets); b++)
-            if (coded(d, c, buckets[b])) OCH_TRY(codes_kernel(d, c, buckets[b], NULL, err));
+            if (coded(d, c, buckets[b])) OCH_TRY(unless_absent(codes_kernel(d, c, buckets[b], NULL, err), err));
         OCH_TRY(och_gpu_codes_kernel(d, err));
     }
     if (together(c)) OCH_TRY(qkv_kernel(d, c, NULL, err));
@@ -317,9 +328,7 @@ och_status och_gpu_linear_supports(const och_device *d, const och_op_call *c, oc
             OCH_TRY(mat_kernel(d, w, n, NULL, &kind, err));
             any[kind] |= halves(w);
             if (i) continue;
-            och_status st = many_kernel(d, c, n, NULL, &kind, err);
-            if (st != OCH_OK && st != OCH_UNAVAILABLE) return st;
-            och_err_clear(err);
+            OCH_TRY(unless_absent(many_kernel(d, c, n, NULL, &kind, err), err));
         }
         if (quantised(w)) OCH_TRY(q8_kernel(d, c, 4, NULL, err));
         else if (och_tensor_present(&c->in[OCH_LINEAR_NORM]))
@@ -332,9 +341,7 @@ och_status och_gpu_linear_supports(const och_device *d, const och_op_call *c, oc
     for (int i = 0; i < a->n_weights && early; i++)
         OCH_TRY(vec_kernel(d, &c->in[OCH_LINEAR_W0 + i], 1, early, OCH_ACT_NONE, false, NULL, err));
     if (may_own(d, c) && !och_tensor_present(&c->in[OCH_LINEAR_XCODES])) {
-        och_status st = own_kernel(d, c, 4, NULL, err);
-        if (st != OCH_OK && st != OCH_UNAVAILABLE) return st;
-        och_err_clear(err);
+        OCH_TRY(unless_absent(own_kernel(d, c, 4, NULL, err), err));
     }
     return a->glu != OCH_ACT_NONE ? glu_kernel(d, c, NULL, err) : OCH_OK;
 }
@@ -549,8 +556,8 @@ static och_status product(job *j, int i, const och_tensor *residual, const och_t
     return OCH_OK;
 }
 
-/* Both products, the gate and y's codes in one launch, of at most as many rows as those are for. UNAVAILABLE as for own(), and where
- * two are faster. */
+/* Both products, the gate and y's codes in one launch, of at most as many rows as those are for. och_gpu_absent() as for own(), and
+ * where two are faster. */
 static och_status coded_vec(job *j, const och_tensor *codes, och_err *err) {
     const och_op_call *c = j->c;
     const och_tensor *w = &c->in[OCH_LINEAR_W0];
@@ -624,7 +631,7 @@ static och_status gated(job *j, const och_tensor *y, och_err *err) {
     return och_gpu_launch(j->ctx, kernel, args, OCH_COUNT(args), err);
 }
 
-/* The whole call in one launch. UNAVAILABLE: there is a pack without it, and no compiler. */
+/* The whole call in one launch. och_gpu_absent(): its code is not to be had here. */
 static och_status own(job *j, och_err *err) {
     const och_op_call *c = j->c;
     const och_tensor *w = &c->in[OCH_LINEAR_W0];
@@ -673,17 +680,17 @@ och_status och_gpu_linear_run(const och_op_ctx *ctx, const och_op_call *c, och_e
     }
     if (owns(ctx->queue->device, c, ctx->batch_invariant)) {
         och_status st = own(&j, err);
-        if (st != OCH_UNAVAILABLE) return st;
+        if (!och_gpu_absent(st)) return st;
         och_err_clear(err);
     }
     if (ycodes) {
         och_status st = coded_vec(&j, ycodes, err);
-        if (st != OCH_UNAVAILABLE) return st;
+        if (!och_gpu_absent(st)) return st;
         och_err_clear(err);
     }
     if (j.many && !och_tensor_present(&c->in[OCH_LINEAR_RESIDUAL])) {
         och_status st = tiled_together(&j, err);
-        if (st != OCH_UNAVAILABLE) return st == OCH_OK && ycodes ? och_gpu_codes_of(ctx, &c->out[0], ycodes, err) : st;
+        if (!och_gpu_absent(st)) return st == OCH_OK && ycodes ? och_gpu_codes_of(ctx, &c->out[0], ycodes, err) : st;
         och_err_clear(err);
     }
     if (c->attr.linear.glu != OCH_ACT_NONE) {

@@ -68,7 +68,7 @@ static bool takes_rows(const och_op_call *c, bool invariant) {
 och_status och_gpu_qkv_post_supports(const och_device *d, const och_op_call *c, och_err *err) {
     if (may_take_rows(c)) {
         och_status st = qkv_kernel(d, c, true, NULL, err);
-        if (st != OCH_OK && st != OCH_UNAVAILABLE) return st;
+        if (st != OCH_OK && !och_gpu_absent(st)) return st;
         och_err_clear(err);
     }
     return qkv_kernel(d, c, false, NULL, err);
@@ -79,7 +79,7 @@ och_status och_gpu_qkv_post_run(const och_op_ctx *ctx, const och_op_call *c, och
     const och_gpu_kernel *k = NULL;
     if (takes_rows(c, ctx->batch_invariant)) {
         och_status st = qkv_kernel(d, c, true, &k, err);
-        if (st != OCH_OK && st != OCH_UNAVAILABLE) return st; /* a pack without it, and no compiler */
+        if (st != OCH_OK && !och_gpu_absent(st)) return st;
         if (st != OCH_OK) {
             och_err_clear(err);
             k = NULL;

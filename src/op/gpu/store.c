@@ -389,5 +389,7 @@ och_status och_gpu_kernel_get(const och_device *d, const char *kernel, const och
 och_status och_gpu_kernel_cut(const och_device *d, const char *kernel, const char *spec, const char *cut, const och_gpu_kernel **out_kernel,
                               och_err *err) {
     och_status st = och_gpu_kernel_get(d, kernel, out_kernel, err, "%s%s", spec, cut);
-    return st == OCH_UNAVAILABLE && *cut ? och_gpu_kernel_get(d, kernel, out_kernel, err, "%s", spec) : st;
+    if (!och_gpu_absent(st) || !*cut) return st;
+    och_err_clear(err);
+    return och_gpu_kernel_get(d, kernel, out_kernel, err, "%s", spec);
 }
