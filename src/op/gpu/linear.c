@@ -318,11 +318,11 @@ och_status och_gpu_linear_supports(const och_device *d, const och_op_call *c, oc
             for (size_t b = 0; b < OCH_COUNT(buckets); b++)
                 for (int invariant = 0; invariant < 2; invariant++)
                     OCH_TRY(vec_kernel(d, w, buckets[b], 0, fused ? a->glu : OCH_ACT_NONE, invariant, NULL, err));
-        const char *before = NULL;
+        const tile_row *before = NULL;
         int64_t most = OCH_MAX(c->in[OCH_LINEAR_X].rows, few(d, c) + 1);
         for (int64_t n = few(d, c) + 1; n; n = n < most ? OCH_MIN(next_rows(n), most) : 0) {
             half_kind kind;
-            const char *cut = tiles(d, w, n);
+            const tile_row *cut = tile_of(d, w, n);
             if (cut == before) continue;
             before = cut;
             OCH_TRY(mat_kernel(d, w, n, NULL, &kind, err));
