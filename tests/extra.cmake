@@ -57,7 +57,7 @@ endif()
 # Every kernel for every target, two values and more of each parameter.
 if(NOT OCHRE_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
   add_test(NAME kernels/check COMMAND ${OCHRE_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/cli/check_kernels.py $<TARGET_FILE:ochre_program>)
-  set_tests_properties(kernels/check PROPERTIES LABELS "kernels;slow" TIMEOUT 1800 SKIP_RETURN_CODE 77 RUN_SERIAL ON)
+  set_tests_properties(kernels/check PROPERTIES LABELS "kernels;slow" TIMEOUT 2700 SKIP_RETURN_CODE 77 RUN_SERIAL ON)
   add_test(NAME kernels/planted
     COMMAND ${OCHRE_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/cli/check_kernels.py $<TARGET_FILE:ochre_program> --planted)
   set_tests_properties(kernels/planted PROPERTIES LABELS kernels TIMEOUT 600 SKIP_RETURN_CODE 77)
