@@ -509,6 +509,17 @@ static och_status tiled(job *j, int i, const och_tensor *residual, const och_ten
     return och_gpu_launch(j->ctx, kernel, args, OCH_COUNT(args), err);
 }
 
+/* Weights, biases and results of kernels for q, k and v, behind n arguments; how many there are then. */
+static int three_args(const och_op_call *c, och_kl_actual *args, int n) {
+    static const char *const names[3][3] = {{"wq", "bq", "yq"}, {"wk", "bk", "yk"}, {"wv", "bv", "yv"}};
+    for (int i = 0; i < 3; i++) {
+        args[n++] = och_gpu_weight(names[i][0], &c->in[OCH_LINEAR_W0 + i]);
+        args[n++] = och_gpu_vector(names[i][1], &c->in[OCH_LINEAR_B0 + i]);
+        args[n++] = och_gpu_tensor(names[i][2], &c->out[i]);
+    }
+    return n;
+}
+
 /* The whole call in one launch, as many_kernel() has it. */
 static och_status tiled_together(job *j, och_err *err) {
     const och_op_call *c = j->c;
@@ -527,12 +538,7 @@ static och_status tiled_together(job *j, och_err *err) {
         args[n++] = och_gpu_vector("bias1", &c->in[OCH_LINEAR_B0 + 1]);
         args[n++] = och_gpu_tensor("y", &c->out[0]);
     } else {
-        static const char *const names[3][3] = {{"wq", "bq", "yq"}, {"wk", "bk", "yk"}, {"wv", "bv", "yv"}};
-        for (int i = 0; i < 3; i++) {
-            args[n++] = och_gpu_weight(names[i][0], &w[i]);
-            args[n++] = och_gpu_vector(names[i][1], &c->in[OCH_LINEAR_B0 + i]);
-            args[n++] = och_gpu_tensor(names[i][2], &c->out[i]);
-        }
+        n = three_args(c, args, n);
     }
     return och_gpu_launch(j->ctx, kernel, args, n, err);
 }
@@ -601,17 +607,8 @@ static och_status qkv(job *j, och_err *err) {
     och_tensor x;
     OCH_TRY(acts_for(j, &c->in[OCH_LINEAR_W0], &x, err));
     OCH_TRY(qkv_kernel(j->ctx->queue->device, c, &kernel, err));
-    och_kl_actual args[] = {och_gpu_weight("wq", &c->in[OCH_LINEAR_W0]),
-                            och_gpu_weight("wk", &c->in[OCH_LINEAR_W0 + 1]),
-                            och_gpu_weight("wv", &c->in[OCH_LINEAR_W0 + 2]),
-                            och_gpu_tensor("x", &x),
-                            och_gpu_vector("bq", &c->in[OCH_LINEAR_B0]),
-                            och_gpu_vector("bk", &c->in[OCH_LINEAR_B0 + 1]),
-                            och_gpu_vector("bv", &c->in[OCH_LINEAR_B0 + 2]),
-                            och_gpu_tensor("yq", &c->out[0]),
-                            och_gpu_tensor("yk", &c->out[1]),
-                            och_gpu_tensor("yv", &c->out[2])};
-    return och_gpu_launch(j->ctx, kernel, args, OCH_COUNT(args), err);
+    och_kl_actual args[10] = {och_gpu_tensor("x", &x)};
+    return och_gpu_launch(j->ctx, kernel, args, (size_t)three_args(c, args, 1), err);
 }
 
 static och_status gated(job *j, const och_tensor *y, och_err *err) {
@@ -654,12 +651,7 @@ static och_status own(job *j, och_err *err) {
         args[n++] = och_gpu_tensor("residual", &c->in[OCH_LINEAR_RESIDUAL]);
         args[n++] = och_gpu_tensor("y", &c->out[0]);
     } else {
-        static const char *const names[3][3] = {{"wq", "bq", "yq"}, {"wk", "bk", "yk"}, {"wv", "bv", "yv"}};
-        for (int i = 0; i < 3; i++) {
-            args[n++] = och_gpu_weight(names[i][0], &w[i]);
-            args[n++] = och_gpu_vector(names[i][1], &c->in[OCH_LINEAR_B0 + i]);
-            args[n++] = och_gpu_tensor(names[i][2], &c->out[i]);
-        }
+        n = three_args(c, args, n);
     }
     return och_gpu_launch(j->ctx, kernel, args, (size_t)n, err);
 }
