@@ -85,12 +85,14 @@ och_status och_cuda_graph_replay(och_queue *queue, och_graph *g, och_err *err) {
     CUresult e = CUDA_SUCCESS;
     if (g->last && g->last != q) e = a->cuStreamWaitEvent(q->stream, g->done, 0);
     if (e == CUDA_SUCCESS) e = a->cuGraphLaunch(g->exec, q->stream);
-    if (e == CUDA_SUCCESS) e = a->cuEventRecord(g->done, q->stream);
+    if (e == CUDA_SUCCESS) {
+        pthread_mutex_lock(&q->lock);
+        och_ring_join(&q->ring, &g->kernels); /* before the next call, which may be told already what they did */
+        pthread_mutex_unlock(&q->lock);
+        e = a->cuEventRecord(g->done, q->stream);
+    }
     if (e != CUDA_SUCCESS) return och_cuda_fail_on(q, e, err, "graph replay");
     g->last = q;
-    pthread_mutex_lock(&q->lock);
-    och_ring_join(&q->ring, &g->kernels);
-    pthread_mutex_unlock(&q->lock);
     return cuda_of(queue->device)->synchronous ? och_cuda_synchronise(queue, err) : OCH_OK;
 }
 

@@ -88,12 +88,14 @@ och_status och_hip_graph_replay(och_queue *queue, och_graph *g, och_err *err) {
     hipError_t e = hipSuccess;
     if (g->last && g->last != q) e = a->hipStreamWaitEvent(q->stream, g->done, 0);
     if (e == hipSuccess) e = a->hipGraphLaunch(g->exec, q->stream);
-    if (e == hipSuccess) e = a->hipEventRecord(g->done, q->stream);
+    if (e == hipSuccess) {
+        pthread_mutex_lock(&q->lock);
+        och_ring_join(&q->ring, &g->kernels); /* before the next call, which may be told already what they did */
+        pthread_mutex_unlock(&q->lock);
+        e = a->hipEventRecord(g->done, q->stream);
+    }
     if (e != hipSuccess) return och_hip_fail_on(q, e, err, "graph replay");
     g->last = q;
-    pthread_mutex_lock(&q->lock);
-    och_ring_join(&q->ring, &g->kernels);
-    pthread_mutex_unlock(&q->lock);
     return hip_of(queue->device)->synchronous ? och_hip_synchronise(queue, err) : OCH_OK;
 }
 
