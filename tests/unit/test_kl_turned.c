@@ -434,7 +434,7 @@ static void attention_text(const attention *c, made *m) {
     char spec[256];
     snprintf(spec, sizeof spec, "T=%s,HD=%d,GG=%d,BT=%d,CAP=%d,%s", c->bf16 ? "bf16" : "f16", c->dim, c->group, c->block, c->cap > 0,
              c->cut);
-    specialise("attention.ok", NULL, "attention_rows", c->target, spec, m);
+    specialise("attention_rows.ok", NULL, "attention_rows", c->target, spec, m);
     /* Where all is finite the slow way behind would set right what is wrong. */
     if (!c->odd) change(m, "och_isfinite(odd)", "true");
 }

@@ -1,6 +1,7 @@
-/* Attention over paged state (kernels/attention.ok). Few tokens, or `batch_invariant`: each token's positions are cut into
- * splits, whose results are merged; their size and number follow from the device, the table's capacity and the window, never from
- * what a step holds. Many tokens of a sequence: tiles of them on matrix instructions, where the cache holds halves or less anyway.
+/* Attention over paged state (kernels/attention.ok, attention_rows.ok). Few tokens, or `batch_invariant`: each token's positions are
+ * cut into splits, whose results are merged; their size and number follow from the device, the table's capacity and the window,
+ * never from what a step holds. Many tokens of a sequence: tiles of them on matrix instructions, where the cache holds halves or less
+ * anyway.
  *
  * Splits' results of a token with a long table are megabytes: a step's tokens go through them in slices of as many as fit into
  * PART_BYTES, one slice's results after another's in the same scratch. */
