@@ -115,7 +115,7 @@ typedef struct och_jit_options {
 typedef struct och_jit och_jit;
 
 /* Opens packs (a broken one is a warning, and left out) and finds out where the cache is. Compilers are looked for when the
- * first one is needed. */
+ * first one is needed, once: neither a pack nor a compiler that comes later is seen. */
 och_status och_jit_create(const och_jit_options *options, och_jit **out_jit, och_err *err) OCH_WARN_UNUSED;
 void och_jit_destroy(och_jit *jit); /* NULL is allowed */
 

@@ -18,6 +18,7 @@
 #include "jit/pack.h"
 #include "kl/builtin.h"
 #include "op/gpu/gpu.h"
+#include "op/memo.h"
 
 static och_err err;
 
@@ -128,8 +129,8 @@ static void known_by_its_source(void **state) {
     och_strbuf_deinit(&diag);
 }
 
-/* A pack with `add` as it is without parameters, of which nothing else is for the board. */
-static void make_pack(const char *path) {
+/* A pack with `add` alone, as it is without parameters or with these. */
+static void make_pack(const char *path, const och_kl_binding *bindings, int n_bindings) {
     static och_jit_kernel kernel;
     och_strbuf diag = {0};
     och_kl_profile p;
@@ -140,8 +141,8 @@ static void make_pack(const char *path) {
     och_err_clear(&err);
     assert_int_equal(och_kl_profile_init(&p, "gfx950", 0, &err), OCH_OK);
     assert_int_equal(och_kl_parse_builtin("elementwise.ok", &u, &diag, &err), OCH_OK);
-    assert_int_equal(och_jit_kernel_init(&kernel, u, "add", NULL, 0, &p, &diag, &err), OCH_OK);
-    assert_int_equal(och_jit_create(&(och_jit_options){.only_these_packs = true}, &jit, &err), OCH_OK);
+    assert_int_equal(och_jit_kernel_init(&kernel, u, "add", bindings, n_bindings, &p, &diag, &err), OCH_OK);
+    assert_int_equal(och_jit_create(&(och_jit_options){.only_these_packs = true, .compiler = "clang"}, &jit, &err), OCH_OK);
     if (och_jit_get(jit, &kernel.request, &a, &diag, &err) != OCH_OK) fail_msg("%s", err.message);
     assert_int_equal(och_pack_writer_create(&w, &err), OCH_OK);
     assert_int_equal(och_pack_writer_add(w, &kernel.request, a, &err), OCH_OK);
@@ -154,25 +155,45 @@ static void make_pack(const char *path) {
     och_strbuf_deinit(&diag);
 }
 
+/* What a machine without a compiler has: a pack, and a cache with nothing in it. */
+typedef struct packs_only {
+    char pack[320], cache[320], *kept;
+} packs_only;
+
+static void leave_packs_only(packs_only *m) {
+    m->kept = strdup(getenv("OCHRE_CACHE_DIR"));
+    snprintf(m->pack, sizeof m->pack, "%s.okpack", m->kept);
+    snprintf(m->cache, sizeof m->cache, "%s/empty", m->kept);
+    make_pack(m->pack, NULL, 0);
+    setenv("OCHRE_PACK", m->pack, 1);
+    setenv("OCHRE_CACHE_DIR", m->cache, 1);
+    setenv("OCHRE_JIT_COMPILER", "/nonexistent/clang", 1);
+}
+
+static void have_all_again(packs_only *m) {
+    unsetenv("OCHRE_JIT_COMPILER");
+    unsetenv("OCHRE_PACK");
+    setenv("OCHRE_CACHE_DIR", m->kept, 1);
+    unlink(m->pack);
+    free(m->kept);
+}
+
 /* A way that no pack has is not to be had where there is no compiler, and where there is one that does not know the board: what has
  * another way takes that. */
 static void another_way(void **state) {
     (void)state;
     const och_gpu_kernel *k;
-    char pack[320], cache[320], old[320], *kept = strdup(getenv("OCHRE_CACHE_DIR"));
-    snprintf(pack, sizeof pack, "%s.okpack", kept);
-    snprintf(old, sizeof old, "%s.clang", kept);
-    snprintf(cache, sizeof cache, "%s/empty", kept);
-    make_pack(pack);
+    packs_only m;
+    char old[320];
+    leave_packs_only(&m);
+    snprintf(old, sizeof old, "%s.clang", m.kept);
     FILE *f = fopen(old, "w");
     assert_non_null(f);
     fputs("#!/bin/sh\necho 'scripted clang version 19.1.7 (a test)'\n", f);
     assert_int_equal(fclose(f), 0);
     assert_int_equal(chmod(old, 0700), 0);
-    setenv("OCHRE_PACK", pack, 1);
-    setenv("OCHRE_CACHE_DIR", cache, 1);
     for (int unfit = 0; unfit < 2; unfit++) {
-        setenv("OCHRE_JIT_COMPILER", unfit ? old : "/nonexistent/clang", 1);
+        if (unfit) setenv("OCHRE_JIT_COMPILER", old, 1);
         och_device *d = open_board("sim:gfx950");
         och_status st = och_gpu_kernel_get(d, "add", &k, &err, "WAVES=%d", 2);
         assert_int_equal(st, unfit ? OCH_UNSUPPORTED : OCH_UNAVAILABLE);
@@ -186,12 +207,48 @@ static void another_way(void **state) {
         assert_true(st == OCH_INVALID && !och_gpu_absent(st));
         och_device_release(d);
     }
-    unsetenv("OCHRE_JIT_COMPILER");
-    unsetenv("OCHRE_PACK");
-    setenv("OCHRE_CACHE_DIR", kept, 1);
-    unlink(pack);
     unlink(old);
-    free(kept);
+    have_all_again(&m);
+}
+
+/* A step that runs again looks up no kernel, neither what it has nor what it was refused; a refusal says each time what it said. A
+ * pack that comes later is one of the next time that the board is opened. */
+static void refused_once(void **state) {
+    (void)state;
+    const och_gpu_kernel *k, *plain = NULL, *cut;
+    packs_only m;
+    leave_packs_only(&m);
+    och_op_memo memo = {0};
+    och_op_memo *before = och_op_memo_use(&memo);
+    och_device *d = open_board("sim:gfx950");
+    och_err first = {0};
+    uint64_t begun = 0;
+    for (int step = 0; step < 4; step++) {
+        uint64_t lookups = och_gpu_kernel_lookups();
+        och_err_clear(&err);
+        if (och_gpu_kernel_cut(d, "add", "V=1", ",WAVES=2", &k, &err) != OCH_OK) fail_msg("%s", err.message);
+        if (!step) plain = k;
+        assert_ptr_equal(k, plain);
+        assert_int_equal(err.status, OCH_OK);
+        och_status st = och_gpu_kernel_get(d, "add", &k, &err, "V=1,WAVES=%d", 2);
+        assert_true(st == OCH_UNAVAILABLE && st == err.status && !k);
+        assert_int_equal(strncmp(err.message, "kernel add (V=1,WAVES=2): ", 26), 0);
+        if (!step) first = err;
+        assert_string_equal(err.message, first.message);
+        assert_int_equal(och_gpu_kernel_lookups() - lookups, step ? 0 : 3);
+        if (!step) begun = och_gpu_kernels_begun();
+        if (step == 1) make_pack(m.pack, (const och_kl_binding[]){{"V", "1"}, {"WAVES", "2"}}, 2);
+    }
+    assert_int_equal(och_gpu_kernels_begun(), begun);
+    och_device_release(d);
+    memset(&memo, 0, sizeof memo);
+    d = open_board("sim:gfx950");
+    och_err_clear(&err);
+    if (och_gpu_kernel_cut(d, "add", "V=1", ",WAVES=2", &cut, &err) != OCH_OK) fail_msg("%s", err.message);
+    assert_int_equal(cut->signature.waves, 2);
+    (void)och_op_memo_use(before);
+    och_device_release(d);
+    have_all_again(&m);
 }
 
 /* A file that uses another does not have the other's kernels, which would then be known by both texts. */
@@ -229,10 +286,10 @@ int main(void) {
     unsetenv("OCHRE_PACK");
     const struct CMUnitTest always[] = {cmocka_unit_test(one_jit), cmocka_unit_test(known_by_its_source), cmocka_unit_test(each_has_one_file),
                                         cmocka_unit_test(a_failure_is_remembered)};
-    const struct CMUnitTest compiled[] = {cmocka_unit_test(no_memory), cmocka_unit_test(another_way)};
+    const struct CMUnitTest compiled[] = {cmocka_unit_test(no_memory), cmocka_unit_test(another_way), cmocka_unit_test(refused_once)};
     int failed = cmocka_run_group_tests(always, NULL, NULL);
     if (compiles) failed += cmocka_run_group_tests(compiled, NULL, NULL);
-    else print_message("skipped: no clang: no_memory, another_way\n");
+    else print_message("skipped: no clang: no_memory, another_way, refused_once\n");
     char command[320];
     snprintf(command, sizeof command, "rm -rf '%s'", dir);
     return system(command) || failed;

@@ -20,8 +20,9 @@ typedef struct och_gpu_kernel {
 
 /* Makes the kernel at first use, waiting for its code; later calls find it. spec: "F=Q4_K,B=1", every parameter without a
  * default. out_kernel NULL: asks that it be made, and gives what is known by now; what compiling finds is then told by the call
- * that waits. UNSUPPORTED where the device loads no code; COMPILE, UNAVAILABLE and so on from the language and the JIT. Any
- * thread. */
+ * that waits. UNSUPPORTED where the device loads no code; COMPILE, UNAVAILABLE and so on from the language and the JIT. An answer
+ * holds as long as the device is open, a refusal too (NOMEM apart): packs and compilers that come later are seen once no device of
+ * the runtime is open any more (jit/jit.h). Any thread. */
 OCH_WARN_UNUSED och_status och_gpu_kernel_get(const och_device *d, const char *kernel, const och_gpu_kernel **out_kernel,
                                               och_err *err, const char *spec, ...) OCH_PRINTF(5, 6);
 
@@ -34,7 +35,8 @@ static inline bool och_gpu_absent(och_status st) { return st == OCH_UNAVAILABLE 
 OCH_WARN_UNUSED och_status och_gpu_kernel_cut(const och_device *d, const char *kernel, const char *spec, const char *cut,
                                               const och_gpu_kernel **out_kernel, och_err *err);
 
-/* How often kernels were looked up by name, by all threads: a record that runs again with as many rows does not (op/memo.h). */
+/* How often kernels were looked up by name, by all threads: a record that runs again with as many rows does not, for those that it
+ * was refused neither (op/memo.h). */
 uint64_t och_gpu_kernel_lookups(void);
 
 /* Kernels that were made, or begun, by all threads. */

@@ -37,7 +37,7 @@ typedef struct entry {
     och_jit_kernel *printed;    /* owned, until it is compiled */
     och_jit_artifact *artifact; /* owned, from COMPILED to READY */
     och_module *module;         /* owned, READY */
-    och_err failure;            /* FAILED */
+    och_err failure;            /* FAILED; names the kernel */
     char name[OCH_KL_NAME_BYTES];
     char spec[SPEC_BYTES]; /* as asked for */
 } entry;
@@ -164,7 +164,7 @@ static och_status store_of(const och_device *device, store **out_store, och_err 
     if (!*out_store) {
         store *s = och_calloc(1, sizeof *s);
         st = s ? och_kl_profile_init(&s->profile, d->info.arch, d->info.wave_size, err)
-                          : och_err_nomem(err, sizeof *s, "a device's kernels");
+               : och_err_nomem(err, sizeof *s, "a device's kernels");
         if (st == OCH_OK) st = och_jit_share(d->info.library, &s->jit, err);
         if (st == OCH_OK) {
             s->device = d;
@@ -237,6 +237,22 @@ static och_status print_kernel(store *s, entry *e, och_err *err) {
     return st;
 }
 
+static void fail(entry *e) {
+    och_err_prefix(&e->failure, "kernel %s (%s)", e->name, e->spec);
+    e->state = FAILED;
+}
+
+/* What an entry is for the rest of the device's life: nothing is written to it any more. */
+static bool settled(const entry *e) { return e->state == READY || (e->state == FAILED && e->failure.status != OCH_NOMEM); }
+
+/* Of an entry that is settled, or with the lock. */
+static och_status answer(const entry *e, const och_gpu_kernel **out_kernel, och_err *err) {
+    if (out_kernel) *out_kernel = e->state == READY ? &e->kernel : NULL;
+    if (e->state != FAILED) return OCH_OK;
+    if (err && err->status == OCH_OK) *err = e->failure;
+    return e->failure.status;
+}
+
 /* Text to code. Called without the lock; the entry is COMPILING and belongs to the caller. */
 static och_status compile(store *s, entry *e, och_err *err) {
     och_strbuf diag = {0};
@@ -255,8 +271,9 @@ static void compile_locked(store *s, entry *e) {
     och_status st = compile(s, e, &err);
     pthread_mutex_lock(&s->lock);
     drop_text(e);
-    e->state = st == OCH_OK ? COMPILED : FAILED;
     e->failure = err;
+    if (st == OCH_OK) e->state = COMPILED;
+    else fail(e);
     pthread_cond_broadcast(&s->done);
 }
 
@@ -308,7 +325,7 @@ static void begin(store *s, entry *e) {
     atomic_fetch_add_explicit(&n_begun, 1, memory_order_relaxed);
     och_err_clear(&e->failure);
     if (print_kernel(s, e, &e->failure) != OCH_OK) {
-        e->state = FAILED;
+        fail(e);
     } else if (!s->first_made) {
         s->first_made = true;
         compile_locked(s, e);
@@ -324,7 +341,7 @@ static och_status entry_of(store *s, const char *kernel, const char *spec, entry
     entry *e = s->buckets[hash % BUCKETS];
     while (e && (e->hash != hash || strcmp(e->name, kernel) != 0 || strcmp(e->spec, spec) != 0)) e = e->next;
     *out_e = e;
-    if (e && e->state == FAILED && e->failure.status == OCH_NOMEM) begin(s, e);
+    if (e && e->state == FAILED && !settled(e)) begin(s, e);
     if (e) return OCH_OK;
     e = och_calloc(1, sizeof *e);
     if (!e) return och_err_nomem(err, sizeof *e, "a kernel's entry");
@@ -349,7 +366,8 @@ och_status och_gpu_kernel_get(const och_device *d, const char *kernel, const och
         va_start(args, spec);
         if (!och_op_memo_make_key(&key, kernel, spec, args)) memo = NULL;
         va_end(args);
-        if (memo && (*out_kernel = och_op_memo_find(memo, &key))) return OCH_OK;
+        const entry *known = memo ? och_op_memo_find(memo, &key) : NULL;
+        if (known) return answer(known, out_kernel, err);
     }
     atomic_fetch_add_explicit(&n_lookups, 1, memory_order_relaxed);
     va_start(args, spec);
@@ -358,10 +376,14 @@ och_status och_gpu_kernel_get(const och_device *d, const char *kernel, const och
     if (n < 0 || (size_t)n >= sizeof text || strlen(kernel) >= OCH_KL_NAME_BYTES)
         return och_err_set(err, OCH_INTERNAL, "kernel %s: its parameters take more than %zu bytes", kernel, sizeof text - 1);
     store *s;
-    if (store_of(d, &s, err) != OCH_OK) return och_err_prefix(err, "kernel %s (%s)", kernel, text);
+    och_status st = store_of(d, &s, err);
+    if (st != OCH_OK) {
+        och_err_prefix(err, "kernel %s (%s)", kernel, text);
+        return st;
+    }
     pthread_mutex_lock(&s->lock);
     entry *e;
-    och_status st = entry_of(s, kernel, text, &e, err);
+    st = entry_of(s, kernel, text, &e, err);
     if (st == OCH_OK && out_kernel) {
         if (e->state == QUEUED) compile_locked(s, e);
         while (e->state == COMPILING) pthread_cond_wait(&s->done, &s->lock);
@@ -370,18 +392,20 @@ och_status och_gpu_kernel_get(const och_device *d, const char *kernel, const och
             st = load(s, e, err);
             if (st == OCH_OK) e->state = READY;
         } else if (e->state == COMPILED) {
-            e->state = load(s, e, &e->failure) == OCH_OK ? READY : FAILED;
+            if (load(s, e, &e->failure) == OCH_OK) e->state = READY;
+            else fail(e);
         }
         if (e->state != COMPILED) {
             och_jit_artifact_destroy(e->artifact);
             e->artifact = NULL;
         }
-        *out_kernel = e->state == READY ? &e->kernel : NULL;
     }
-    if (st == OCH_OK && e->state == FAILED)
-        st = och_err_set_native(err, e->failure.status, e->failure.native_code, "%s", e->failure.message);
-    if (st != OCH_OK) och_err_prefix(err, "kernel %s (%s)", kernel, text);
-    else if (memo) och_op_memo_put(memo, &key, *out_kernel); /* which lives as long as the device */
+    if (st != OCH_OK) {
+        och_err_prefix(err, "kernel %s (%s)", kernel, text);
+    } else {
+        st = answer(e, out_kernel, err);
+        if (memo && settled(e)) och_op_memo_put(memo, &key, e);
+    }
     pthread_mutex_unlock(&s->lock);
     return st;
 }
