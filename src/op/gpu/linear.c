@@ -1,4 +1,5 @@
-/* Products with weights (kernels/linear.ok, one_row.ok, matmul.ok).
+/* Products with weights (kernels/linear.ok, one_row.ok, matmul.ok): which kernels there are for a call, and its launches. How a kernel is
+ * cut on a device is in cuts.c.
  *
  * Up to eight rows (few.def) are matrix-vector products: activations become the format that the weight's pairs with, once a call
  * or, of one row, in each workgroup of the product (own.def), and each wave takes rows of the weight. More rows are tiled products:
@@ -7,6 +8,7 @@
 #include "op/gpu/gpu.h"
 
 #include "base/size.h"
+#include "op/gpu/cuts.h"
 #include "quant/capability.h"
 #include "quant/format.h"
 #include "quant/planes.h"
@@ -19,37 +21,17 @@
 #define CODES_B 4      /* rows of which products with a gate make codes themselves */
 #define OWN_ROWS 4096  /* of weights: with more, or longer ones, a workgroup that makes its own codes takes more for its trouble */
 
-/* Tables of what was measured (*.def): rows begin with the first letters of an architecture. The first row of the device's from row
- * `from` on; n: none. */
-static size_t find_row(const och_device *d, const void *rows, size_t n, size_t row_bytes, size_t from) {
-    for (size_t i = from; i < n; i++) {
-        const char *const *arch = (const void *)((const char *)rows + i * row_bytes);
-        if (!strncmp(d->info.arch, *arch, strlen(*arch))) return i;
-    }
-    return n;
-}
-#define FIND_ROW(d, rows, from) find_row(d, rows, OCH_COUNT(rows), sizeof *(rows), from)
-
 static bool quantised(const och_tensor *w) { return och_format_get(w->dtype)->act == OCH_ACT_Q8_32S; }
 /* Rows that a kernel is made for: each size more is a kernel more to compile. */
 static const int buckets[] = {1, 4, MAX_B};
 static int bucket(int64_t n) { return n <= 1 ? 1 : n <= 4 ? 4 : MAX_B; }
-/* Rows up to which a call is matrix-vector products: fewer where weights are halves themselves and few.def has the device. */
+/* Rows up to which a call is matrix-vector products: fewer on some devices where weights are halves themselves. */
 static int64_t few(const och_device *d, const och_op_call *c) {
-#define OCH_FEW(arch, rows) {arch, rows},
-    static const struct {
-        const char *arch;
-        int64_t rows;
-    } rows[] = {
-#include "op/gpu/few.def"
-    };
-#undef OCH_FEW
     for (int i = 0; i < c->attr.linear.n_weights; i++) {
         och_dtype t = c->in[OCH_LINEAR_W0 + i].dtype;
         if (t != OCH_DTYPE_F16 && t != OCH_DTYPE_BF16) return MAX_B;
     }
-    size_t i = FIND_ROW(d, rows, 0);
-    return i < OCH_COUNT(rows) ? rows[i].rows : MAX_B;
+    return och_gpu_few_rows(d, MAX_B);
 }
 /* Tiles of halves, by matrix instructions; else of float32. */
 static bool halves(const och_tensor *w) { return w->dtype != OCH_DTYPE_F32; }
@@ -75,41 +57,13 @@ static bool short_rows(const och_tensor *w) {
     return w->rows >= 4096 && och_gpu_unit_cols(w) <= 32 * (quantised(w) ? 32 : 8);
 }
 
-/* Of one row alone, whose sums then are not those that it has among others. */
-static const char *tuned(const och_device *d, const och_tensor *w, bool qkv) {
-#define OCH_TUNED(arch, format, least, vec, qkv) {arch, format, least, {vec, qkv}},
-    static const struct {
-        const char *arch;
-        och_dtype format;
-        int64_t least;
-        const char *spec[2];
-    } rows[] = {
-#include "op/gpu/tuned.def"
-    };
-#undef OCH_TUNED
-    for (size_t i = FIND_ROW(d, rows, 0); i < OCH_COUNT(rows); i = FIND_ROW(d, rows, i + 1))
-        if (rows[i].format == w->dtype && w->rows >= rows[i].least) return rows[i].spec[qkv];
-    return "";
-}
-
 /* How products with a gate that write y's codes, in workgroups of 32 rows, are cut; NULL: they would be slower than two launches. */
 static const char *coded(const och_device *d, const och_op_call *c, int b) {
-#define OCH_CODES(arch, format, one, more) {arch, format, {one, more}},
-    static const struct {
-        const char *arch;
-        och_dtype format;
-        const char *spec[2];
-    } rows[] = {
-#include "op/gpu/codes.def"
-    };
-#undef OCH_CODES
-    const och_tensor *w = &c->in[OCH_LINEAR_W0];
     int wish = och_gpu_wish_of(d).next_codes;
-    size_t first = FIND_ROW(d, rows, 0), i = first;
-    while (i < OCH_COUNT(rows) && rows[i].format != w->dtype) i = FIND_ROW(d, rows, i + 1);
     /* Of eight rows a workgroup would be all that a compute unit has registers for, and the last round a part of one. */
-    if (!wish || b > CODES_B || (wish < 0 && i == OCH_COUNT(rows) && first != i)) return NULL;
-    return i < OCH_COUNT(rows) ? rows[i].spec[b > 1] : "";
+    if (!wish || b > CODES_B) return NULL;
+    const char *cut = och_gpu_codes_cut(d, c->in[OCH_LINEAR_W0].dtype, b == 1);
+    return cut || wish < 0 ? cut : "";
 }
 
 /* Where compute units have a workgroup each; asked of plans alone, since a record that is tried is made small. */
@@ -133,7 +87,8 @@ static och_status vec_kernel(const och_device *d, const och_tensor *w, int b, in
     if (glu != OCH_ACT_NONE) return och_gpu_kernel_get(d, "matvec_glu", out_k, err, "F=%s,ACT=%d,B=%d", f, (int)glu, b);
     /* Two rounds of clusters for eight rows of x would take more scalar registers than waves of 64 have. */
     if (short_rows(w)) return och_gpu_kernel_get(d, "matvec", out_k, err, "F=%s,B=%d,C=8,PER=%d", f, b, b == MAX_B ? 32 : 64);
-    const char *cut = invariant || b > 1 ? "" : tuned(d, w, false);
+    /* A way of one row alone, whose sums then are not those that it has among others. */
+    const char *cut = invariant || b > 1 ? "" : och_gpu_row_cut(d, w->dtype, w->rows, false);
     bool asks = early && b == 1 && !*cut;
     och_status st = asks ? och_gpu_kernel_get(d, "matvec", out_k, err, "EARLY=%d,F=%s,B=1", early, f)
                          : och_gpu_kernel_get(d, "matvec", out_k, err, "%sF=%s,B=%d", cut, f, b);
@@ -151,22 +106,6 @@ static bool together(const och_op_call *c) {
            !short_rows(&w[0]) && !short_rows(&w[1]) && !short_rows(&w[2]);
 }
 
-/* Where one row of x becomes codes in each workgroup of the product itself (kernels/one_row.ok); NULL: nowhere on this device. */
-typedef struct own_row {
-    const char *arch;
-    int64_t most;
-    int early;
-} own_row;
-static const own_row *own_of(const och_device *d) {
-#define OCH_OWN(arch, most, early) {arch, most, early},
-    static const own_row rows[] = {
-#include "op/gpu/own.def"
-    };
-#undef OCH_OWN
-    size_t i = FIND_ROW(d, rows, 0);
-    return i < OCH_COUNT(rows) ? &rows[i] : NULL;
-}
-
 static bool overlap(const och_tensor *a, const och_tensor *b) {
     return och_tensor_present(a) && a->addr.value < b->addr.value + (uint64_t)b->rows * b->row_bytes &&
            b->addr.value < a->addr.value + (uint64_t)a->rows * a->row_bytes;
@@ -176,9 +115,9 @@ static bool overlap(const och_tensor *a, const och_tensor *b) {
 static bool may_own(const och_device *d, const och_op_call *c) {
     const och_attr_linear *a = &c->attr.linear;
     const och_tensor *w = &c->in[OCH_LINEAR_W0];
-    const own_row *row = own_of(d);
+    const och_gpu_own_cut *row = och_gpu_own_cut_of(d);
     int asked = och_gpu_wish_of(d).own_codes;
-    int64_t most = asked < 0 ? row ? row->most : 0 : asked ? OWN_COLS : 0;
+    int64_t most = asked < 0 ? row ? row->most_cols : 0 : asked ? OWN_COLS : 0;
     if (w->cols > most || !quantised(w) || short_rows(w)) return false;
     return a->n_weights == 3 ? together(c) : a->n_weights == 1 || (a->glu != OCH_ACT_NONE && w[0].dtype == w[1].dtype);
 }
@@ -194,7 +133,7 @@ static bool owns(const och_device *d, const och_op_call *c, bool invariant) {
 /* A row that comes as codes leaves such a product nothing to make of it; its weights are on their way as early. */
 static int early_of(const och_device *d, const och_op_call *c, int64_t n, bool invariant) {
     const och_tensor *w = &c->in[OCH_LINEAR_W0];
-    const own_row *row = own_of(d);
+    const och_gpu_own_cut *row = och_gpu_own_cut_of(d);
     if (n != 1 || invariant || !och_op_codes(&c->in[OCH_LINEAR_XCODES], n) || !may_own(d, c)) return 0;
     return (int)OCH_MIN(row ? row->early : 1, (w->cols / 32 + d->info.wave_size - 1) / d->info.wave_size);
 }
@@ -207,7 +146,7 @@ static och_status own_kernel(const och_device *d, const och_op_call *c, int widt
     for (int i = 0; i < a->n_weights; i++) rows += w[i].rows;
     bool codes = och_tensor_present(&c->out[OCH_LINEAR_YCODES]); /* of whole blocks */
     int per = codes ? 32 : most <= 2048 && rows <= OWN_ROWS ? 8 : rows <= 4 * OWN_ROWS ? 16 : 32;
-    const own_row *row = own_of(d);
+    const och_gpu_own_cut *row = och_gpu_own_cut_of(d);
     int early = row ? (int)OCH_MIN(row->early, most / 1024) : 1;
     char what[112];
     snprintf(what, sizeof what, "F=%s,ADD1=%s,WIDE=%s,KMAX=%lld,PER=%d", och_format_get(w->dtype)->name, yes(a->norm.add_one),
@@ -221,34 +160,13 @@ static och_status own_kernel(const och_device *d, const och_op_call *c, int widt
 
 static och_status qkv_kernel(const och_device *d, const och_op_call *c, const och_gpu_kernel **out_k, och_err *err) {
     const och_tensor *w = &c->in[OCH_LINEAR_W0];
-    return och_gpu_kernel_get(d, "matvec_qkv", out_k, err, "%sF=%s,G=%s", tuned(d, w, true), och_format_get(w[0].dtype)->name,
+    return och_gpu_kernel_get(d, "matvec_qkv", out_k, err, "%sF=%s,G=%s", och_gpu_row_cut(d, w->dtype, w->rows, true), och_format_get(w[0].dtype)->name,
                               och_format_get(w[2].dtype)->name);
 }
 
-/* How a product of n rows with w is cut: the first way whose tiles are enough for nearly every multiprocessor. */
-typedef struct tile_row {
-    const char *arch;
-    och_dtype format; /* NONE: any */
-    int64_t most;     /* 0: any */
-    uint64_t bm, bn;  /* 0: any number of rows */
-    const char *spec, *three, *pair;
-} tile_row;
-static const tile_row *tile_of(const och_device *d, const och_tensor *w, int64_t n) {
-#define OCH_TILES(arch, format, most, bm, bn, spec, three, pair) {arch, format, most, bm, bn, spec, three, pair},
-    static const tile_row rows[] = {
-#include "op/gpu/tiles.def"
-    }, plain = {.spec = "", .three = "", .pair = ""};
-#undef OCH_TILES
-    uint64_t units = (uint64_t)d->info.n_compute_units, enough = units - units / 16;
-    for (size_t i = FIND_ROW(d, rows, 0); i < OCH_COUNT(rows); i = FIND_ROW(d, rows, i + 1)) {
-        if (rows[i].format != OCH_DTYPE_NONE && rows[i].format != w->dtype) continue;
-        if (rows[i].most && n > rows[i].most) continue;
-        if (!rows[i].bm || och_u64_ceil_div((uint64_t)n, rows[i].bm) * och_u64_ceil_div((uint64_t)w->rows, rows[i].bn) >= enough)
-            return &rows[i];
-    }
-    return &plain;
+static const och_gpu_tiles *tiles_of(const och_device *d, const och_tensor *w, int64_t n) {
+    return och_gpu_tiles_of(d, w->dtype, w->rows, n);
 }
-static const char *tiles(const och_device *d, const och_tensor *w, int64_t n) { return tile_of(d, w, n)->spec; }
 
 static half_kind half_of(const char *cut) { return strstr(cut, "T=bf16") ? HALF_BF16 : HALF_F16; }
 
@@ -256,7 +174,7 @@ static och_status mat_kernel(const och_device *d, const och_tensor *w, int64_t n
                              och_err *err) {
     *out_kind = HALF_F16;
     if (!halves(w)) return och_gpu_kernel_get(d, "matmul_f32", out_k, err, "BM=64");
-    const char *cut = tiles(d, w, n), *f = och_format_get(w->dtype)->name;
+    const char *cut = tiles_of(d, w, n)->spec, *f = och_format_get(w->dtype)->name;
     och_status st = och_gpu_kernel_get(d, "matmul", out_k, err, "%sF=%s", cut, f);
     /* A machine without a compiler has what its packs hold: of any way the plain one. */
     if (och_gpu_absent(st) && *cut) {
@@ -272,7 +190,7 @@ static och_status many_kernel(const och_device *d, const och_op_call *c, int64_t
                               och_err *err) {
     const och_tensor *w = &c->in[OCH_LINEAR_W0];
     bool gate = c->attr.linear.glu != OCH_ACT_NONE, fits = gate ? w[0].dtype == w[1].dtype : together(c);
-    const tile_row *cut = halves(w) && fits ? tile_of(d, w, n) : NULL;
+    const och_gpu_tiles *cut = halves(w) && fits ? tiles_of(d, w, n) : NULL;
     const char *f = och_format_get(w->dtype)->name, *spec = cut ? gate ? cut->pair : cut->three : "";
     if (!*spec) return och_err_set(err, OCH_UNAVAILABLE, "products of %lld rows are apart", (long long)n);
     *out_kind = half_of(spec);
@@ -288,9 +206,6 @@ static och_status glu_kernel(const och_device *d, const och_op_call *c, const oc
     return och_gpu_kernel_get(d, "glu", out_k, err, "ACT=%d,V=%d", (int)c->attr.linear.glu,
                               c->in[OCH_LINEAR_W0].rows % 4 ? 1 : 4);
 }
-
-/* A number of rows of each kind that is cut in a way of its own: by the limits of tiles.def, and by how many tiles there are. */
-static int64_t next_rows(int64_t n) { return n < 16 ? 16 : n < 64 ? 2 * n : n + 64; }
 
 /* Of a kernel that a call has another way beside. */
 static och_status unless_absent(och_status st, och_err *err) {
@@ -318,11 +233,11 @@ och_status och_gpu_linear_supports(const och_device *d, const och_op_call *c, oc
             for (size_t b = 0; b < OCH_COUNT(buckets); b++)
                 for (int invariant = 0; invariant < 2; invariant++)
                     OCH_TRY(vec_kernel(d, w, buckets[b], 0, fused ? a->glu : OCH_ACT_NONE, invariant, NULL, err));
-        const tile_row *before = NULL;
+        const och_gpu_tiles *before = NULL;
         int64_t most = OCH_MAX(c->in[OCH_LINEAR_X].rows, few(d, c) + 1);
-        for (int64_t n = few(d, c) + 1; n; n = n < most ? OCH_MIN(next_rows(n), most) : 0) {
+        for (int64_t n = few(d, c) + 1; n; n = och_gpu_tiles_next(n, most)) {
             half_kind kind;
-            const tile_row *cut = tile_of(d, w, n);
+            const och_gpu_tiles *cut = tiles_of(d, w, n);
             if (cut == before) continue;
             before = cut;
             OCH_TRY(mat_kernel(d, w, n, NULL, &kind, err));
@@ -371,7 +286,7 @@ uint64_t och_gpu_linear_scratch(const och_device *d, const och_op_call *c) {
         const och_tensor *w = &c->in[OCH_LINEAR_W0 + i];
         if (quantised(w)) q8 = q8_bytes(k);
         else f32 = f32_bytes(k);
-        if (halves(w) && (int64_t)n > few(d, c)) f16[half_of(tiles(d, w, (int64_t)n))] = f16_bytes(k) + 4;
+        if (halves(w) && (int64_t)n > few(d, c)) f16[half_of(tiles_of(d, w, (int64_t)n)->spec)] = f16_bytes(k) + 4;
     }
     uint64_t row = q8 + f32 + f16[HALF_F16] + f16[HALF_BF16];
     /* With a gate: both products as they are, before the activation. */

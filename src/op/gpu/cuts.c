@@ -1,0 +1,94 @@
+#include "op/gpu/cuts.h"
+
+#include "base/size.h"
+
+#include <stddef.h>
+#include <string.h>
+
+/* The first of a table's rows that is the device's, from row `from` on; n: none. Each begins with the letters of its architecture. */
+static size_t find_row(const och_device *d, const void *rows, size_t n, size_t row_bytes, size_t from) {
+    for (size_t i = from; i < n; i++) {
+        const char *const *arch = (const void *)((const char *)rows + i * row_bytes);
+        if (!strncmp(d->info.arch, *arch, strlen(*arch))) return i;
+    }
+    return n;
+}
+#define FIND_ROW(d, rows, from) find_row(d, rows, OCH_COUNT(rows), sizeof *(rows), from)
+
+int64_t och_gpu_few_rows(const och_device *d, int64_t otherwise) {
+#define OCH_FEW(arch, rows) {arch, rows},
+    static const struct {
+        const char *arch;
+        int64_t rows;
+    } rows[] = {
+#include "op/gpu/few.def"
+    };
+#undef OCH_FEW
+    size_t i = FIND_ROW(d, rows, 0);
+    return i < OCH_COUNT(rows) ? rows[i].rows : otherwise;
+}
+
+const char *och_gpu_row_cut(const och_device *d, och_dtype format, int64_t weight_rows, bool qkv) {
+#define OCH_TUNED(arch, format, least, vec, qkv) {arch, format, least, {vec, qkv}},
+    static const struct {
+        const char *arch;
+        och_dtype format;
+        int64_t least;
+        const char *spec[2];
+    } rows[] = {
+#include "op/gpu/tuned.def"
+    };
+#undef OCH_TUNED
+    for (size_t i = FIND_ROW(d, rows, 0); i < OCH_COUNT(rows); i = FIND_ROW(d, rows, i + 1))
+        if (rows[i].format == format && weight_rows >= rows[i].least) return rows[i].spec[qkv];
+    return "";
+}
+
+const char *och_gpu_codes_cut(const och_device *d, och_dtype format, bool one) {
+#define OCH_CODES(arch, format, one, more) {arch, format, one, more},
+    static const struct {
+        const char *arch;
+        och_dtype format;
+        const char *one, *more;
+    } rows[] = {
+#include "op/gpu/codes.def"
+    };
+#undef OCH_CODES
+    size_t first = FIND_ROW(d, rows, 0);
+    for (size_t i = first; i < OCH_COUNT(rows); i = FIND_ROW(d, rows, i + 1))
+        if (rows[i].format == format) return one ? rows[i].one : rows[i].more;
+    return first < OCH_COUNT(rows) ? NULL : "";
+}
+
+const och_gpu_own_cut *och_gpu_own_cut_of(const och_device *d) {
+#define OCH_OWN(arch, most, early) {arch, most, early},
+    static const och_gpu_own_cut rows[] = {
+#include "op/gpu/own.def"
+    };
+#undef OCH_OWN
+    size_t i = FIND_ROW(d, rows, 0);
+    return i < OCH_COUNT(rows) ? &rows[i] : NULL;
+}
+
+const och_gpu_tiles *och_gpu_tiles_of(const och_device *d, och_dtype format, int64_t weight_rows, int64_t n) {
+#define OCH_TILES(arch, format, most, bm, bn, spec, three, pair) {arch, format, most, bm, bn, spec, three, pair},
+    static const och_gpu_tiles rows[] = {
+#include "op/gpu/tiles.def"
+    }, plain = {.spec = "", .three = "", .pair = ""};
+#undef OCH_TILES
+    uint64_t units = (uint64_t)d->info.n_compute_units, enough = units - units / 16;
+    for (size_t i = FIND_ROW(d, rows, 0); i < OCH_COUNT(rows); i = FIND_ROW(d, rows, i + 1)) {
+        const och_gpu_tiles *r = &rows[i];
+        if (r->format != OCH_DTYPE_NONE && r->format != format) continue;
+        if (r->most && n > r->most) continue;
+        if (!r->bm || och_u64_ceil_div((uint64_t)n, r->bm) * och_u64_ceil_div((uint64_t)weight_rows, r->bn) >= enough) return r;
+    }
+    return &plain;
+}
+
+/* The table's limits of rows are 16, 32 and 64, and its tiles have 16, 32 or a multiple of 64 of them. */
+int64_t och_gpu_tiles_next(int64_t n, int64_t most) {
+    if (n >= most) return 0;
+    int64_t next = n < 16 ? 16 : n < 64 ? 2 * n : n + 64;
+    return OCH_MIN(next, most);
+}

@@ -1,0 +1,52 @@
+/* How the kernels of products are cut on a device: which specialisation takes how many rows of which weights, as measured (the tables
+ * *.def, whose heads say what their columns are). Which kernels there are, and which of them a call launches, is linear.c's.
+ *
+ * Rows of a table begin with the first letters of an architecture; of those that are a device's, the first that fits is taken. A
+ * specialisation is empty, the kernel's own way, or ends with a comma: "BM=64,BN=64,". All answers are literals or in static memory,
+ * and depend on info.arch and info.n_compute_units alone. */
+#ifndef OCH_OP_GPU_CUTS_H
+#define OCH_OP_GPU_CUTS_H
+
+#include "base/dtype.h"
+#include "dev/dev.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Rows of activations up to which products with halves are matrix-vector products (few.def); `otherwise` where no row is the
+ * device's. */
+int64_t och_gpu_few_rows(const och_device *d, int64_t otherwise);
+
+/* One row of activations and a weight of that format and so many rows: specialisation of matvec, or of matvec_qkv (tuned.def). */
+const char *och_gpu_row_cut(const och_device *d, och_dtype format, int64_t weight_rows, bool qkv);
+
+/* Products with a gate that hand on codes, of one row of activations or of a few (codes.def). NULL: the table has the device and not
+ * the format, whose codes a kernel of their own makes sooner. */
+const char *och_gpu_codes_cut(const och_device *d, och_dtype format, bool one);
+
+/* Products that make their own codes of one row of activations (own.def). */
+typedef struct och_gpu_own_cut {
+    const char *arch;
+    int64_t most_cols; /* up to which that is faster */
+    int early;         /* units that a lane loads before what comes before has ended */
+} och_gpu_own_cut;
+/* NULL: on no row of the device is it faster. */
+const och_gpu_own_cut *och_gpu_own_cut_of(const och_device *d);
+
+/* Tiles (tiles.def). */
+typedef struct och_gpu_tiles {
+    const char *arch;
+    och_dtype format;     /* NONE: any */
+    int64_t most;         /* rows of activations; 0: any number */
+    uint64_t bm, bn;      /* rows of activations and of the weight in a tile; 0: of any number of tiles */
+    const char *spec;     /* of matmul */
+    const char *three;    /* of matmul_qkv; "": products apart */
+    const char *pair;     /* of matmul_glu; "": products apart */
+} och_gpu_tiles;
+/* n rows of activations with a weight: the first way whose tiles are enough for nearly every compute unit; never NULL. */
+const och_gpu_tiles *och_gpu_tiles_of(const och_device *d, och_dtype format, int64_t weight_rows, int64_t n);
+/* The number of rows after n (1 or more) to ask for so that from any number on up to `most`, itself asked for, each way that
+ * och_gpu_tiles_of() has is met; 0 behind `most`. */
+int64_t och_gpu_tiles_next(int64_t n, int64_t most);
+
+#endif

@@ -1,0 +1,103 @@
+/* How products are cut: what is known without the tables' figures, which are measured. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/size.h"
+#include "op/gpu/cuts.h"
+
+static const char *const archs[] = {"sm_90", "sm_86", "sm_120", "gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1151"};
+static const och_dtype formats[] = {OCH_DTYPE_F16, OCH_DTYPE_BF16, OCH_DTYPE_Q4_K, OCH_DTYPE_Q8_0, OCH_DTYPE_Q6_K};
+static const int units[] = {1, 40, 132, 304};
+static const int64_t weight_rows[] = {1, 100, 1024, 4096, 28672, 151936};
+
+static och_device device_of(const char *arch, int n_units) {
+    och_device d = {0};
+    strcpy(d.info.arch, arch);
+    d.info.n_compute_units = n_units;
+    return d;
+}
+
+/* Goes before the parameters that each kernel has. */
+static void is_prefix(const char *spec) { assert_true(!*spec || spec[strlen(spec) - 1] == ','); }
+
+/* The way that a number of rows has is for that number, that format and that device, and is wide enough. */
+static void fits(const och_device *d, och_dtype format, int64_t m, int64_t n, const och_gpu_tiles *t) {
+    is_prefix(t->spec), is_prefix(t->three), is_prefix(t->pair);
+    if (!t->arch) return;
+    assert_int_equal(strncmp(d->info.arch, t->arch, strlen(t->arch)), 0);
+    assert_true(t->format == format || t->format == OCH_DTYPE_NONE);
+    assert_true(!t->most || n <= t->most);
+    if (!t->bm) return;
+    int64_t bm = (int64_t)t->bm, bn = (int64_t)t->bn, n_tiles = (n + bm - 1) / bm * ((m + bn - 1) / bn);
+    assert_true(16 * n_tiles >= 15 * (int64_t)d->info.n_compute_units); /* nearly all have one */
+}
+
+/* A plan that asks for the kernels of the numbers that och_gpu_tiles_next() gives has asked for those of each number between. */
+static void every_way_is_met(void **state) {
+    (void)state;
+    static const int64_t from[] = {1, 5, 9}, mosts[] = {1, 9, 40, 64, 200, 1000, 2049};
+    for (size_t a = 0; a < OCH_COUNT(archs) * OCH_COUNT(formats) * OCH_COUNT(units) * OCH_COUNT(weight_rows); a++) {
+        och_dtype format = formats[a / OCH_COUNT(archs) % OCH_COUNT(formats)];
+        int64_t m = weight_rows[a / OCH_COUNT(archs) / OCH_COUNT(formats) % OCH_COUNT(weight_rows)];
+        och_device d = device_of(archs[a % OCH_COUNT(archs)],
+                                 units[a / OCH_COUNT(archs) / OCH_COUNT(formats) / OCH_COUNT(weight_rows)]);
+        for (size_t f = 0; f < OCH_COUNT(from) * OCH_COUNT(mosts); f++) {
+            int64_t first = from[f % OCH_COUNT(from)], most = mosts[f / OCH_COUNT(from)], steps = 0;
+            const och_gpu_tiles *met[64];
+            if (first > most) continue;
+            for (int64_t n = first; n; n = och_gpu_tiles_next(n, most)) {
+                assert_true(n <= most && steps < (int64_t)OCH_COUNT(met));
+                met[steps++] = och_gpu_tiles_of(&d, format, m, n);
+            }
+            for (int64_t n = first; n <= most; n++) {
+                const och_gpu_tiles *t = och_gpu_tiles_of(&d, format, m, n);
+                fits(&d, format, m, n, t);
+                int64_t i = 0;
+                while (i < steps && met[i] != t) i++;
+                if (i == steps) fail_msg("%s, %d units: %lld rows are cut as %s, which no number asked for is", d.info.arch,
+                                         (int)d.info.n_compute_units, (long long)n, t->spec);
+            }
+        }
+    }
+}
+
+/* What no table has goes the kernels' own way. */
+static void unknown_devices(void **state) {
+    (void)state;
+    och_device d = device_of("unknown", 64);
+    assert_int_equal(och_gpu_few_rows(&d, 8), 8);
+    assert_null(och_gpu_own_cut_of(&d));
+    for (size_t f = 0; f < OCH_COUNT(formats); f++) {
+        assert_string_equal(och_gpu_row_cut(&d, formats[f], 1 << 20, f % 2), "");
+        assert_string_equal(och_gpu_codes_cut(&d, formats[f], f % 2), "");
+        const och_gpu_tiles *t = och_gpu_tiles_of(&d, formats[f], 1 << 20, 1 << 20);
+        assert_true(!*t->spec && !*t->three && !*t->pair);
+    }
+}
+
+static void known_devices(void **state) {
+    (void)state;
+    for (size_t a = 0; a < OCH_COUNT(archs); a++) {
+        och_device d = device_of(archs[a], 132);
+        const och_gpu_own_cut *own = och_gpu_own_cut_of(&d);
+        assert_true(!own || (own->most_cols > 0 && own->early >= 0));
+        assert_in_range(och_gpu_few_rows(&d, 8), 0, 8);
+        for (size_t f = 0; f < OCH_COUNT(formats) * 2; f++) {
+            och_dtype format = formats[f / 2];
+            is_prefix(och_gpu_row_cut(&d, format, 1 << 20, f % 2));
+            assert_string_equal(och_gpu_row_cut(&d, format, 0, f % 2), ""); /* rows of the table have a least number */
+            const char *codes = och_gpu_codes_cut(&d, format, f % 2);
+            if (codes) is_prefix(codes);
+        }
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_way_is_met), cmocka_unit_test(unknown_devices), cmocka_unit_test(known_devices)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
