@@ -1,20 +1,21 @@
-/* Attention over paged state (kernels/attention.ok, attention_rows.ok). Few tokens, or `batch_invariant`: each token's positions are
- * cut into splits, whose results are merged; their size and number follow from the device, the table's capacity and the window,
- * never from what a step holds. Many tokens of a sequence: tiles of them on matrix instructions, where the cache holds halves or less
- * anyway.
+/* Attention over paged state (kernels/attention.ok, attention_rows.ok). Few tokens, or `batch_invariant`: each token's
+ * positions are cut into splits, whose results are merged; their size and number follow from the device, the table's capacity
+ * and the window, never from what a step holds. Many tokens of a sequence: tiles of them on matrix instructions, where the
+ * cache holds halves or less anyway.
  *
  * Splits' results of a token with a long table are megabytes: a step's tokens go through them in slices of as many as fit into
  * PART_BYTES, one slice's results after another's in the same scratch. */
 #include "op/gpu/gpu.h"
 
 #include "base/size.h"
+#include "op/gpu/cuts.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #define LARGEST_CHUNK 512
 #define LEAST_CHUNK 32
-#define AT_ONCE 7 /* with more workgroups of a compute unit registers are kept so few that eight run there at once */
+#define AT_ONCE 7 /* with more workgroups of a compute unit splits are longer, or kernels made otherwise (attention_many.def) */
 #define PART_WAVES 4 /* of a workgroup */
 #define PART_BYTES (UINT64_C(64) << 20)
 
@@ -54,7 +55,8 @@ static bool chunk_fits(const och_device *d, const och_op_call *c, int chunk) {
     return chunk % a->kv.block_tokens == 0 && (a->kv.head_dim % 8 || a->kv.head_dim % (8 * OCH_MAX(shares, 1)) == 0);
 }
 
-/* Positions of a split: where those leave much for the merge more, and fewer as long as compute units lack workgroups. */
+/* Positions of a split: where those leave much for the merge more, and fewer as long as compute units lack workgroups. What a large
+ * cache says was measured (docs/performance.md), the others' numbers were not. */
 static int chunk_of(const och_device *d, const och_op_call *c) {
     const och_attr_attention *a = &c->attr.attention;
     int64_t reach = reach_of(c), columns = a->n_heads / heads_together(a);
@@ -64,33 +66,57 @@ static int chunk_of(const och_device *d, const och_op_call *c) {
     for (int chunk = best / 2; chunk >= least && columns * splits_in(reach, best) < each * (int64_t)d->info.n_compute_units; chunk /= 2)
         if (chunk_fits(d, c, chunk) && little_is_left(d, c, chunk)) best = chunk;
     /* Longer ones where they are as many as run at once all the same: each begins with q and ends with a row for the merge. */
-    while (large_cache(d) && best < LARGEST_CHUNK && chunk_fits(d, c, 2 * best) && columns * splits_in(reach, 2 * best) > AT_ONCE * (int64_t)d->info.n_compute_units)
+    while (large_cache(d) && best < LARGEST_CHUNK && chunk_fits(d, c, 2 * best) &&
+           columns * splits_in(reach, 2 * best) > AT_ONCE * (int64_t)d->info.n_compute_units)
         best *= 2;
     return best;
 }
 
-static int64_t splits_of(const och_device *d, const och_op_call *c) { return splits_in(reach_of(c), chunk_of(d, c)); }
+/* How a token's positions are split: asked once a call. */
+typedef struct cut {
+    int chunk;      /* positions of a split */
+    int64_t splits; /* of a token */
+    bool many;      /* more than AT_ONCE workgroups of a compute unit */
+} cut;
 
-static bool many_splits(const och_device *d, const och_op_call *c) {
-    return c->attr.attention.n_heads / heads_together(&c->attr.attention) * splits_of(d, c) > AT_ONCE * (int64_t)d->info.n_compute_units;
+static cut cut_of(const och_device *d, const och_op_call *c) {
+    const och_attr_attention *a = &c->attr.attention;
+    int chunk = chunk_of(d, c);
+    int64_t splits = splits_in(reach_of(c), chunk), workgroups = a->n_heads / heads_together(a) * splits;
+    return (cut){chunk, splits, workgroups > AT_ONCE * (int64_t)d->info.n_compute_units};
 }
 
-static och_status part_kernel(const och_device *d, const och_op_call *c, const och_gpu_kernel **out_k, och_err *err) {
+/* What attention_part is made with beside where splits are many. */
+static const char *many_of(const och_device *d) {
+#define OCH_ATTENTION_MANY(arch, spec) {arch, spec},
+    static const struct {
+        const char *arch, *spec;
+    } rows[] = {
+#include "op/gpu/attention_many.def"
+    };
+#undef OCH_ATTENTION_MANY
+    size_t i = OCH_GPU_FIND_ROW(d, rows, 0);
+    return i < OCH_COUNT(rows) ? rows[i].spec : "";
+}
+
+static och_status part_kernel(const och_device *d, const och_op_call *c, const cut *s, const och_gpu_kernel **out_k, och_err *err) {
     const och_attr_attention *a = &c->attr.attention;
     char cache[OCH_GPU_CACHE_SPEC_BYTES];
     och_gpu_cache_spec(d, c->in[OCH_ATTENTION_K].dtype, cache);
     char plain[160];
     snprintf(plain, sizeof plain, "%s,HD=%d,GG=%d,BT=%d,CHUNK=%d,WAVES=%d", cache, a->kv.head_dim, heads_together(a), a->kv.block_tokens,
-             chunk_of(d, c), PART_WAVES);
-    return och_gpu_kernel_cut(d, "attention_part", plain, many_splits(d, c) && !strncmp(d->info.arch, "sm_", 3) ? ",OCC=8" : "", out_k, err);
+             s->chunk, PART_WAVES);
+    return och_gpu_kernel_cut(d, "attention_part", plain, s->many ? many_of(d) : "", out_k, err);
 }
 
-static och_status merge_kernel(const och_device *d, const och_op_call *c, bool codes, const och_gpu_kernel **out_k, och_err *err) {
-    char plain[40], cut[32] = "";
+static och_status merge_kernel(const och_device *d, const och_op_call *c, const cut *s, bool codes, const och_gpu_kernel **out_k,
+                               och_err *err) {
+    char plain[40], wide[32] = "";
     snprintf(plain, sizeof plain, "HD=%d%s", c->attr.attention.kv.head_dim, codes ? ",CODES=true" : "");
     /* Rows of so many splits are read by more lanes. */
-    if (large_cache(d) && splits_of(d, c) >= 64) snprintf(cut, sizeof cut, ",WAVES=%d,TABLE=512", 512 / OCH_MAX(d->info.wave_size, 32));
-    return och_gpu_kernel_cut(d, "attention_merge", plain, cut, out_k, err);
+    if (large_cache(d) && s->splits >= 64)
+        snprintf(wide, sizeof wide, ",WAVES=%d,TABLE=512", 512 / OCH_MAX(d->info.wave_size, 32));
+    return och_gpu_kernel_cut(d, "attention_merge", plain, wide, out_k, err);
 }
 
 /* Tokens of one sequence that fill enough of a tile's rows: a tile goes through one sequence after another. */
@@ -112,22 +138,6 @@ static och_status tiles_kernel(const och_device *d, const och_op_call *c, const 
                               a->kv.block_tokens, a->kv.block_tokens % 32 ? 16 : 32, a->kv.head_dim > 128 ? 2 : 4);
 }
 
-/* How rows of attention_rows are cut, by the first letters of an architecture and the largest head: where copies go by themselves and
- * halves in LDS are read turned; as many positions a step as registers hold, in as much LDS as there is. NULL: tiles are better. */
-static const char *rows_cut(const och_device *d, int head_dim) {
-    static const struct {
-        const char *arch;
-        int most;
-        const char *cut;
-    } cuts[] = {{"sm_90", 128, "BM=128,WAVES=8,STAGES=2,STEP=128"},
-                {"sm_90", 256, "BM=128,WAVES=8,STAGES=2,STEP=64"},
-                {"sm_80", 128, "BM=128,WAVES=8,STAGES=2,STEP=64"},
-                {"sm_", 128, "BM=64,WAVES=4,STAGES=2,STEP=64"}};
-    for (size_t i = 0; i < OCH_COUNT(cuts); i++)
-        if (!strncmp(d->info.arch, cuts[i].arch, strlen(cuts[i].arch)) && head_dim <= cuts[i].most) return cuts[i].cut;
-    return NULL;
-}
-
 /* Of blocks of at most so many tokens LDS holds four. */
 #define ROWS_LARGEST_BLOCK 32
 
@@ -135,22 +145,38 @@ static uint64_t state_block_bytes(const och_attr_attention *a) {
     return (uint64_t)a->kv.n_kv_heads * (uint64_t)a->kv.head_dim * (uint64_t)a->kv.block_tokens * 2;
 }
 
-/* Whether attention_rows takes it: halves, blocks one behind another, so that rows of all of them are one matrix. */
-static bool rows_fit(const och_device *d, const och_op_call *c) {
+/* How attention_rows is cut for a call; NULL: it does not take it, or tiles are better. It takes halves, in blocks one behind
+ * another, so that rows of all of them are one matrix. */
+static const char *rows_of_call(const och_device *d, const och_op_call *c) {
+#define OCH_ATTENTION_ROWS(arch, most, spec) {arch, most, spec},
+    static const struct {
+        const char *arch;
+        int most;
+        const char *spec;
+    } rows[] = {
+#include "op/gpu/attention_rows.def"
+    };
+#undef OCH_ATTENTION_ROWS
     const och_attr_attention *a = &c->attr.attention;
     const och_tensor *k = &c->in[OCH_ATTENTION_K], *v = &c->in[OCH_ATTENTION_V];
-    return rows_cut(d, a->kv.head_dim) && tiles_fit(c) && (k->dtype == OCH_DTYPE_F16 || k->dtype == OCH_DTYPE_BF16) &&
-           a->kv.block_tokens <= ROWS_LARGEST_BLOCK &&
-           k->row_bytes == state_block_bytes(a) && v->row_bytes == state_block_bytes(a);
+    if (!tiles_fit(c) || (k->dtype != OCH_DTYPE_F16 && k->dtype != OCH_DTYPE_BF16) || a->kv.block_tokens > ROWS_LARGEST_BLOCK ||
+        k->row_bytes != state_block_bytes(a) || v->row_bytes != state_block_bytes(a))
+        return NULL;
+    for (size_t i = OCH_GPU_FIND_ROW(d, rows, 0); i < OCH_COUNT(rows); i = OCH_GPU_FIND_ROW(d, rows, i + 1))
+        if (a->kv.head_dim <= rows[i].most) return rows[i].spec;
+    return NULL;
 }
 
+/* och_gpu_absent(): tiles are the way. */
 static och_status rows_kernel(const och_device *d, const och_op_call *c, const och_gpu_kernel **out_k, och_err *err) {
     const och_attr_attention *a = &c->attr.attention;
+    const char *rows = rows_of_call(d, c);
     char cache[OCH_GPU_CACHE_SPEC_BYTES];
+    if (!rows) return OCH_UNAVAILABLE;
     och_gpu_cache_spec(d, c->in[OCH_ATTENTION_K].dtype, cache);
     cache[strcspn(cache, ",")] = 0; /* of the cache's facts the first: its type */
-    return och_gpu_kernel_get(d, "attention_rows", out_k, err, "%s,%s,HD=%d,GG=%d,BT=%d,CAP=%d", cache, rows_cut(d, a->kv.head_dim),
-                              a->kv.head_dim, heads_together(a), a->kv.block_tokens, a->softcap > 0.0f);
+    return och_gpu_kernel_get(d, "attention_rows", out_k, err, "%s,%sHD=%d,GG=%d,BT=%d,CAP=%d", cache, rows, a->kv.head_dim,
+                              heads_together(a), a->kv.block_tokens, a->softcap > 0.0f);
 }
 
 och_status och_gpu_attention_supports(const och_device *d, const och_op_call *c, och_err *err) {
@@ -163,36 +189,38 @@ och_status och_gpu_attention_supports(const och_device *d, const och_op_call *c,
         return och_err_set(err, OCH_UNSUPPORTED, "takes blocks of a number of tokens that divides %d, these have %d",
                            LARGEST_CHUNK,
                            a->kv.block_tokens);
+    const cut s = cut_of(d, c);
     if (och_tensor_present(&c->out[OCH_ATTENTION_YCODES])) {
         if (a->kv.head_dim % 32 || !och_gpu_wish_of(d).next_codes)
             return och_err_set(err, OCH_UNSUPPORTED, "writes no codes of heads of %d elements, or of any", a->kv.head_dim);
         OCH_TRY(och_gpu_codes_kernel(d, err));
-        och_status made = merge_kernel(d, c, true, NULL, err);
+        och_status made = merge_kernel(d, c, &s, true, NULL, err);
         if (made != OCH_OK && !och_gpu_absent(made)) return made;
         och_err_clear(err);
     }
-    och_status rows = rows_fit(d, c) ? rows_kernel(d, c, NULL, err) : OCH_UNAVAILABLE;
+    och_status rows = rows_kernel(d, c, NULL, err);
     if (rows != OCH_OK && !och_gpu_absent(rows)) return rows;
     och_err_clear(err);
     if (rows != OCH_OK && tiles_fit(c)) OCH_TRY(tiles_kernel(d, c, NULL, err));
-    OCH_TRY(part_kernel(d, c, NULL, err));
-    return merge_kernel(d, c, false, NULL, err);
+    OCH_TRY(part_kernel(d, c, &s, NULL, err));
+    return merge_kernel(d, c, &s, false, NULL, err);
 }
 
 /* Rows of `part` that a token takes, and bytes of a row. Heads are at most 2^16 of at most 512 elements, positions 2^31. */
-static uint64_t token_rows(const och_device *d, const och_op_call *c) {
-    return (uint64_t)c->attr.attention.n_heads * (uint64_t)splits_of(d, c);
+static uint64_t token_rows(const och_op_call *c, const cut *s) {
+    return (uint64_t)c->attr.attention.n_heads * (uint64_t)s->splits;
 }
 static uint64_t part_row_bytes(const och_op_call *c) { return (uint64_t)(c->attr.attention.kv.head_dim + 4) * 4; }
 
 /* Tokens of a slice: one at least. */
-static int64_t slice_tokens(const och_device *d, const och_op_call *c) {
-    uint64_t fit = PART_BYTES / (token_rows(d, c) * part_row_bytes(c));
+static int64_t slice_tokens(const och_op_call *c, const cut *s) {
+    uint64_t fit = PART_BYTES / (token_rows(c, s) * part_row_bytes(c));
     return OCH_MIN(c->in[OCH_ATTENTION_Q].rows, (int64_t)OCH_MAX(fit, 1));
 }
 
 uint64_t och_gpu_attention_scratch(const och_device *d, const och_op_call *c) {
-    return (uint64_t)slice_tokens(d, c) * token_rows(d, c) * part_row_bytes(c) + 256;
+    const cut s = cut_of(d, c);
+    return (uint64_t)slice_tokens(c, &s) * token_rows(c, &s) * part_row_bytes(c) + 256;
 }
 
 /* The arguments that both forms share, in args[0 .. 9]. */
@@ -225,19 +253,20 @@ static och_status splits(const och_op_ctx *ctx, const och_op_call *c, och_err *e
     och_gpu_scratch scratch = {ctx->scratch_addr, 0, ctx->scratch_bytes};
     och_dev_addr part;
     const och_device *d = ctx->queue->device;
-    int64_t n = c->in[OCH_ATTENTION_Q].rows, slice = slice_tokens(d, c);
+    const cut by = cut_of(d, c);
+    int64_t n = c->in[OCH_ATTENTION_Q].rows, slice = slice_tokens(c, &by);
     const och_tensor *codes = och_op_codes(&c->out[OCH_ATTENTION_YCODES], n);
     bool made = codes != NULL; /* by the merge: there may be a pack without that, and no compiler */
     if (!n) return OCH_OK;
-    OCH_TRY(part_kernel(ctx->queue->device, c, &part_k, err));
-    och_status st = merge_kernel(ctx->queue->device, c, made, &merge_k, err);
+    OCH_TRY(part_kernel(d, c, &by, &part_k, err));
+    och_status st = merge_kernel(d, c, &by, made, &merge_k, err);
     if (och_gpu_absent(st) && made) {
         made = false;
         och_err_clear(err);
-        st = merge_kernel(ctx->queue->device, c, made, &merge_k, err);
+        st = merge_kernel(d, c, &by, made, &merge_k, err);
     }
     OCH_TRY(st);
-    OCH_TRY(och_gpu_take(&scratch, (uint64_t)slice * token_rows(d, c) * part_row_bytes(c), &part, err));
+    OCH_TRY(och_gpu_take(&scratch, (uint64_t)slice * token_rows(c, &by) * part_row_bytes(c), &part, err));
     for (int64_t at = 0; at < n; at += slice) {
         och_op_call s = *c;
         int64_t rows = OCH_MIN(n - at, slice);
@@ -246,8 +275,8 @@ static och_status splits(const och_op_ctx *ctx, const och_op_call *c, och_err *e
         och_kl_actual args[SHARED + 3];
         shared_args(&s, args);
         args[SHARED] = och_gpu_int("kv_heads", a->kv.n_kv_heads);
-        args[SHARED + 1] = och_gpu_matrix("part", part, rows * (int64_t)token_rows(d, c), a->kv.head_dim + 4, part_row_bytes(c));
-        args[SHARED + 2] = och_gpu_int("splits", splits_of(d, c));
+        args[SHARED + 1] = och_gpu_matrix("part", part, rows * (int64_t)token_rows(c, &by), a->kv.head_dim + 4, part_row_bytes(c));
+        args[SHARED + 2] = och_gpu_int("splits", by.splits);
         OCH_TRY(och_gpu_launch(ctx, part_k, args, SHARED + 3, err));
         och_tensor none = {.dtype = OCH_DTYPE_NONE}, here = none;
         if (made) here = rows_of(codes, at, rows);
@@ -258,7 +287,7 @@ static och_status splits(const och_op_ctx *ctx, const och_op_call *c, och_err *e
                                  och_gpu_codes_arg("codes", made ? &here : NULL, rows, s.out[0].cols),
                                  args[SHARED + 2],
                                  och_gpu_int("window", a->window),
-                                 och_gpu_int("chunk", chunk_of(d, c)),
+                                 och_gpu_int("chunk", by.chunk),
                                  och_gpu_int("block", a->kv.block_tokens)};
         OCH_TRY(och_gpu_launch(ctx, merge_k, merge, OCH_COUNT(merge), err));
     }
@@ -275,7 +304,7 @@ och_status och_gpu_attention_run(const och_op_ctx *ctx, const och_op_call *c, oc
     shared_args(c, args);
     args[SHARED] = och_gpu_int("kv_heads", a->kv.n_kv_heads);
     args[SHARED + 1] = och_gpu_tensor("y", &c->out[0]);
-    och_status rows = rows_fit(ctx->queue->device, c) ? rows_kernel(ctx->queue->device, c, &k, err) : OCH_UNAVAILABLE;
+    och_status rows = rows_kernel(ctx->queue->device, c, &k, err);
     if (rows == OCH_OK) {
         for (int i = 0; i < 2; i++) {
             const och_tensor *t = &c->in[i ? OCH_ATTENTION_V : OCH_ATTENTION_K];

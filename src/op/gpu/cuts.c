@@ -5,15 +5,13 @@
 #include <stddef.h>
 #include <string.h>
 
-/* The first of a table's rows that is the device's, from row `from` on; n: none. Each begins with the letters of its architecture. */
-static size_t find_row(const och_device *d, const void *rows, size_t n, size_t row_bytes, size_t from) {
+size_t och_gpu_find_row(const och_device *d, const void *rows, size_t n, size_t row_bytes, size_t from) {
     for (size_t i = from; i < n; i++) {
         const char *const *arch = (const void *)((const char *)rows + i * row_bytes);
         if (!strncmp(d->info.arch, *arch, strlen(*arch))) return i;
     }
     return n;
 }
-#define FIND_ROW(d, rows, from) find_row(d, rows, OCH_COUNT(rows), sizeof *(rows), from)
 
 int64_t och_gpu_few_rows(const och_device *d, int64_t otherwise) {
 #define OCH_FEW(arch, rows) {arch, rows},
@@ -24,7 +22,7 @@ int64_t och_gpu_few_rows(const och_device *d, int64_t otherwise) {
 #include "op/gpu/few.def"
     };
 #undef OCH_FEW
-    size_t i = FIND_ROW(d, rows, 0);
+    size_t i = OCH_GPU_FIND_ROW(d, rows, 0);
     return i < OCH_COUNT(rows) ? rows[i].rows : otherwise;
 }
 
@@ -39,7 +37,7 @@ const char *och_gpu_row_cut(const och_device *d, och_dtype format, int64_t weigh
 #include "op/gpu/tuned.def"
     };
 #undef OCH_TUNED
-    for (size_t i = FIND_ROW(d, rows, 0); i < OCH_COUNT(rows); i = FIND_ROW(d, rows, i + 1))
+    for (size_t i = OCH_GPU_FIND_ROW(d, rows, 0); i < OCH_COUNT(rows); i = OCH_GPU_FIND_ROW(d, rows, i + 1))
         if (rows[i].format == format && weight_rows >= rows[i].least) return rows[i].spec[qkv];
     return "";
 }
@@ -54,8 +52,8 @@ const char *och_gpu_codes_cut(const och_device *d, och_dtype format, bool one) {
 #include "op/gpu/codes.def"
     };
 #undef OCH_CODES
-    size_t first = FIND_ROW(d, rows, 0);
-    for (size_t i = first; i < OCH_COUNT(rows); i = FIND_ROW(d, rows, i + 1))
+    size_t first = OCH_GPU_FIND_ROW(d, rows, 0);
+    for (size_t i = first; i < OCH_COUNT(rows); i = OCH_GPU_FIND_ROW(d, rows, i + 1))
         if (rows[i].format == format) return one ? rows[i].one : rows[i].more;
     return first < OCH_COUNT(rows) ? NULL : "";
 }
@@ -66,7 +64,7 @@ const och_gpu_own_cut *och_gpu_own_cut_of(const och_device *d) {
 #include "op/gpu/own.def"
     };
 #undef OCH_OWN
-    size_t i = FIND_ROW(d, rows, 0);
+    size_t i = OCH_GPU_FIND_ROW(d, rows, 0);
     return i < OCH_COUNT(rows) ? &rows[i] : NULL;
 }
 
@@ -77,7 +75,7 @@ const och_gpu_tiles *och_gpu_tiles_of(const och_device *d, och_dtype format, int
     }, plain = {.spec = "", .three = "", .pair = ""};
 #undef OCH_TILES
     uint64_t units = (uint64_t)d->info.n_compute_units, enough = units - units / 16;
-    for (size_t i = FIND_ROW(d, rows, 0); i < OCH_COUNT(rows); i = FIND_ROW(d, rows, i + 1)) {
+    for (size_t i = OCH_GPU_FIND_ROW(d, rows, 0); i < OCH_COUNT(rows); i = OCH_GPU_FIND_ROW(d, rows, i + 1)) {
         const och_gpu_tiles *r = &rows[i];
         if (r->format != OCH_DTYPE_NONE && r->format != format) continue;
         if (r->most && n > r->most) continue;

@@ -11,7 +11,12 @@
 #include "dev/dev.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+
+/* The first of a table's rows that is the device's, from row `from` on; n: none. Rows begin with a pointer to the letters. */
+size_t och_gpu_find_row(const och_device *d, const void *rows, size_t n, size_t row_bytes, size_t from);
+#define OCH_GPU_FIND_ROW(d, rows, from) och_gpu_find_row(d, rows, OCH_COUNT(rows), sizeof *(rows), from)
 
 /* Rows of activations up to which products with halves are matrix-vector products (few.def); `otherwise` where no row is the
  * device's. */
