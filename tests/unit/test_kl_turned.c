@@ -3,143 +3,6 @@
  * (cuda_host.hh), against sums in double precision. And texts with one word of them changed are found out. */
 #include "unit/kl_host.h"
 
-#include "base/half.h"
-#include "kl/builtin.h"
-
-static uint64_t random_state;
-static double random_one(void) { /* -1 .. 1 */
-    random_state = random_state * 6364136223846793005ull + 1442695040888963407ull;
-    return (double)(int32_t)(random_state >> 32) / 2147483648.0;
-}
-static uint16_t half_of(float x, bool bf16) { return bf16 ? och_f32_to_bf16(x) : och_f32_to_f16(x); }
-static float value_of(uint16_t x, bool bf16) { return bf16 ? och_bf16_to_f32(x) : och_f16_to_f32(x); }
-
-/* ---- texts ---- */
-
-typedef struct made {
-    char *text, entry[256];
-    int threads;
-} made;
-
-/* Of a built-in file, or of a text. */
-static void specialise(const char *file, const char *source, const char *kernel, const char *target, const char *spec, made *out) {
-    och_err err = {0};
-    och_strbuf diag = {0};
-    och_kl_unit *u;
-    och_kl_code *c;
-    och_kl_profile p;
-    och_kl_binding b[16];
-    int n = 0;
-    char words[256];
-    snprintf(words, sizeof words, "%s", spec);
-    for (char *at = strtok(words, ","); at; at = strtok(NULL, ",")) {
-        char *value = strchr(at, '=');
-        *value++ = 0;
-        b[n++] = (och_kl_binding){at, value};
-    }
-    och_status st = source ? och_kl_parse(file, source, strlen(source), NULL, &u, &diag, &err) : och_kl_parse_builtin(file, &u, &diag, &err);
-    if (st != OCH_OK) fail_msg("%s%s", och_strbuf_str(&diag), err.message);
-    assert_int_equal(och_kl_profile_init(&p, target, 0, &err), OCH_OK);
-    if (och_kl_specialise(u, kernel, b, n, &p, &c, &diag, &err) != OCH_OK) fail_msg("%s%s", och_strbuf_str(&diag), err.message);
-    out->text = emitted(c);
-    out->threads = och_kl_code_signature(c)->threads;
-    snprintf(out->entry, sizeof out->entry, "%s", och_kl_code_signature(c)->entry);
-    och_kl_code_destroy(c);
-    och_kl_unit_destroy(u);
-    och_strbuf_deinit(&diag);
-}
-
-/* ---- a run ---- */
-
-enum { MOST_BUFFERS = 16 };
-typedef struct launch {
-    int64_t threads, grid_x, grid_y, n_buffers;
-    int64_t bytes[MOST_BUFFERS], out[MOST_BUFFERS];
-} launch;
-
-typedef struct job {
-    launch shape;
-    void *data[MOST_BUFFERS];
-    och_strbuf types, rest; /* the arguments: "(f32 *)buffer[0], ..." and what follows them */
-} job;
-
-static void *buffer(job *j, const char *type, int64_t bytes, bool out) {
-    int64_t n = j->shape.n_buffers++;
-    j->shape.bytes[n] = bytes;
-    j->shape.out[n] = out;
-    j->data[n] = calloc((size_t)bytes + 1, 1);
-    och_strbuf_printf(&j->types, "%s(%s *)buffer[%d]", n ? ", " : "", type, (int)n);
-    return j->data[n];
-}
-static void job_end(job *j) {
-    for (int i = 0; i < j->shape.n_buffers; i++) free(j->data[i]);
-    och_strbuf_deinit(&j->types);
-    och_strbuf_deinit(&j->rest);
-}
-
-/* `instead` for each `word` of the kernel. */
-static void change(made *m, const char *word, const char *instead) {
-    och_strbuf changed = {0};
-    const char *p = strstr(m->text, "extern \"C\"");
-    assert_non_null(p);
-    och_strbuf_append(&changed, m->text, (size_t)(p - m->text));
-    int n = 0;
-    for (const char *at; (at = strstr(p, word)); p = at + strlen(word), n++) {
-        och_strbuf_append(&changed, p, (size_t)(at - p));
-        och_strbuf_puts(&changed, instead);
-    }
-    if (!n) fail_msg("%s: no %s in the text", m->entry, word);
-    och_strbuf_puts(&changed, p);
-    free(m->text);
-    m->text = strdup(och_strbuf_str(&changed));
-    och_strbuf_deinit(&changed);
-}
-
-/* The text as a program. False: there is no clang. */
-static bool program(const made *m, const job *j) {
-    och_strbuf text = {0};
-    text_for_host(m->text, "cuda_host_any.hh", &text);
-    och_strbuf_printf(&text, "static void kernel() {\n    %s(%s%s);\n}\n", m->entry, och_strbuf_str(&j->types), och_strbuf_str(&j->rest));
-    bool there = compile_for_host(&text);
-    och_strbuf_deinit(&text);
-    return there;
-}
-
-/* What the written buffers become. False: the run found the text out. */
-static bool ran(const job *j, bool late_copies, bool late_products) {
-    char exe[64], in[64], out[64];
-    path_of("exe", exe), path_of("in", in), path_of("out", out);
-    FILE *f = fopen(in, "wb");
-    assert_non_null(f);
-    fwrite(&j->shape, sizeof j->shape, 1, f);
-    for (int i = 0; i < j->shape.n_buffers; i++) fwrite(j->data[i], 1, (size_t)j->shape.bytes[i], f);
-    assert_int_equal(fclose(f), 0);
-    const char *argv[] = {exe, in, out, late_copies ? "1" : "0", late_products ? "1" : "0", NULL};
-    och_spawn s = {.argv = argv};
-    och_spawn_result r;
-    och_err err = {0};
-    assert_int_equal(och_spawn_run(&s, &r, &err), OCH_OK);
-    int status = r.exit_status;
-    if (status != 0 && status != 1) fail_msg("the program ended with %d: %s", status, och_strbuf_str(&r.err));
-    och_spawn_result_deinit(&r);
-    f = fopen(out, "rb");
-    assert_non_null(f);
-    for (int i = 0; i < j->shape.n_buffers; i++)
-        if (j->shape.out[i]) assert_int_equal(fread(j->data[i], 1, (size_t)j->shape.bytes[i], f), j->shape.bytes[i]);
-    fclose(f);
-    return status == 0;
-}
-
-static double error_of(const float *found, const double *want, size_t n) {
-    double error = 0, all = 0;
-    for (size_t i = 0; i < n; i++) {
-        double d = (double)found[i] - want[i];
-        error += d * d;
-        all += want[i] * want[i];
-    }
-    return isnan(error) ? INFINITY : error / all;
-}
-
 /* ---- products ---- */
 
 /* S = A B, times what a row vector says of its rows, times C. */
@@ -179,10 +42,9 @@ typedef struct product {
 static void product_job(const product *c, const made *mk, job *j, double **z_want, double **y_want) {
     int n = c->n, k = c->k, m = c->m, p = c->p;
     memset(j, 0, sizeof *j);
-    const char *t = c->bf16 ? "u16" : "f16";
-    uint16_t *a = buffer(j, t, 2 * n * k, false), *b = buffer(j, t, 2 * k * m, false), *cc = buffer(j, t, 2 * m * p, false);
-    float *f = buffer(j, "f32", 8 * n, false);
-    buffer(j, "f32", 4 * n * m, true), buffer(j, "f32", 4 * n * p, true);
+    uint16_t *a = buffer(j, 2 * n * k, false), *b = buffer(j, 2 * k * m, false), *cc = buffer(j, 2 * m * p, false);
+    float *f = buffer(j, 8 * n, false);
+    buffer(j, 4 * n * m, true), buffer(j, 4 * n * p, true);
     j->shape.threads = mk->threads;
     j->shape.grid_x = j->shape.grid_y = 1;
     och_strbuf_printf(&j->rest, ", %d, %d, %d, 2, %d, %d, %d, %d, %d, %d, 2", k, m, p, m, p, n, k, m, p);
@@ -243,8 +105,8 @@ static void tiles_across_are_right(void **state) {
     job j = {0};
     specialise("across.ok", across_text, "across", "sm_90", "", &mk);
     assert_non_null(strstr(mk.text, "wgmma.mma_async.sync.aligned.m64n16k16"));
-    uint16_t *a = buffer(&j, "f16", 2 * N * K, false), *b = buffer(&j, "f16", 2 * M * K, false);
-    buffer(&j, "f32", 4 * N * M, true), buffer(&j, "f32", 4 * N * M, true);
+    uint16_t *a = buffer(&j, 2 * N * K, false), *b = buffer(&j, 2 * M * K, false);
+    buffer(&j, 4 * N * M, true), buffer(&j, 4 * N * M, true);
     j.shape.threads = mk.threads;
     j.shape.grid_x = j.shape.grid_y = 1;
     och_strbuf_printf(&j.rest, ", %d, %d, %d, %d, %d, %d, %d", K, K, M, M, N, K, M);
@@ -341,12 +203,11 @@ static void attention_job(const attention *c, const made *mk, int tok, job *j, d
     int heads = c->group * c->kv_heads, cols = heads * c->dim, n = c->tokens[0] + c->tokens[1] + c->padding;
     int longest = c->length[0] > c->length[1] ? c->length[0] : c->length[1], tl = (longest + c->block - 1) / c->block;
     int n_blocks = 29, kr = n_blocks * c->kv_heads * c->dim, vr = n_blocks * c->kv_heads * c->block;
-    const char *t = c->bf16 ? "u16" : "f16";
     memset(j, 0, sizeof *j);
-    float *q = buffer(j, "f32", 4 * n * cols, false);
-    uint16_t *k = buffer(j, t, 2 * kr * c->block, false), *v = buffer(j, t, 2 * vr * c->dim, false);
-    int32_t *tables = buffer(j, "i32", 4 * 2 * tl, false), *seqs = buffer(j, "i32", 4 * n, false), *at = buffer(j, "i32", 4 * n, false);
-    buffer(j, "f32", 4 * n * cols, true);
+    float *q = buffer(j, 4 * n * cols, false);
+    uint16_t *k = buffer(j, 2 * kr * c->block, false), *v = buffer(j, 2 * vr * c->dim, false);
+    int32_t *tables = buffer(j, 4 * 2 * tl, false), *seqs = buffer(j, 4 * n, false), *at = buffer(j, 4 * n, false);
+    buffer(j, 4 * n * cols, true);
     float scale = (float)(1 / sqrt(c->dim));
     j->shape.threads = mk->threads;
     j->shape.grid_x = c->kv_heads;

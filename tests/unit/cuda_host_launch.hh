@@ -7,7 +7,11 @@ struct launch {
     i64 bytes[MOST_BUFFERS], out[MOST_BUFFERS];
 };
 static launch shape;
-static u8 *buffer[MOST_BUFFERS];
+struct pointer { // of the type that the kernel has there
+    u8 *to;
+    template <class T> operator T *() const { return (T *)to; }
+};
+static pointer buffer[MOST_BUFFERS];
 static void kernel();
 
 static void *one_thread(void *number) {
@@ -25,12 +29,12 @@ int main(int argc, char **argv) { // FILE of the shape and the buffers, results'
     if (!f || fread(&shape, sizeof shape, 1, f) != 1) return 3;
     late_copies = argv[3][0] == '1';
     late_products = argv[4][0] == '1';
-    for (i64 i = 0; i < shape.n_buffers; i++) buffer[i] = bytes(f, shape.bytes[i]);
+    for (i64 i = 0; i < shape.n_buffers; i++) buffer[i].to = bytes(f, shape.bytes[i]);
     fclose(f);
     on_threads((int)shape.threads, one_thread);
     f = fopen(argv[2], "wb");
     if (!f) return 3;
     for (i64 i = 0; i < shape.n_buffers; i++)
-        if (shape.out[i] && fwrite(buffer[i], 1, (size_t)shape.bytes[i], f) != (size_t)shape.bytes[i]) return 3;
+        if (shape.out[i] && fwrite(buffer[i].to, 1, (size_t)shape.bytes[i], f) != (size_t)shape.bytes[i]) return 3;
     return fclose(f) ? 3 : failures ? 1 : 0;
 }
