@@ -3,6 +3,28 @@
 
 #include <string.h>
 
+/* Rows of a tile from the lane's first (row0) to that of a slot. */
+static uint32_t row_of(const och_kl_tile *t, const och_kl_tile_layout *l, uint32_t slot) {
+    return slot / l->n_slots * t->row_step + l->slot_row[slot % l->n_slots];
+}
+
+/* Declared at the end of `to`, where initial (NULL: not initialised) is known. NULL: memory. */
+static och_kl_rowvec *declare_rowvec(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t, const char *name, och_kl_type type,
+                                     och_kl_ir *initial) {
+    och_kl_rowvec *r = och_arena_alloc(&c->arena, 1, sizeof *r);
+    och_kl_var *v = och_kl_new_var(c, name, type, OCH_KL_REG, &t->n_row_slots, 1);
+    och_kl_ins *declare = r && v ? och_kl_ins_new(c, to, OCH_KL_I_DECLARE, pos) : NULL;
+    if (!declare) {
+        c->failed = true;
+        return NULL;
+    }
+    v->uniformity = OCH_KL_U_LANE;
+    declare->var = v;
+    declare->value = initial;
+    *r = (och_kl_rowvec){.tile = t, .var = v};
+    return r;
+}
+
 static och_kl_ir *combine(och_kl_code *c, och_kl_pos pos, bool sum, och_kl_ir *a, och_kl_ir *b) {
     if (!a || !b) return NULL;
     if (sum) return och_kl_binary(c, pos, '+', a, b);
@@ -58,18 +80,14 @@ static void over_waves(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_t
         och_kl_ins *i = och_kl_ins_new(c, &cond->body, OCH_KL_I_STORE, pos);
         if (!i) return;
         i->mem = m;
-        i->mem.index =
-            och_kl_binary(c, pos, '+', och_kl_use(c, pos, mine),
-                          och_kl_tile_i32(c, pos, s / l->n_slots * t->row_step + l->slot_row[s % l->n_slots]));
+        i->mem.index = och_kl_binary(c, pos, '+', och_kl_use(c, pos, mine), och_kl_tile_i32(c, pos, row_of(t, l, s)));
         i->value = och_kl_tile_use(c, pos, v, s);
     }
     och_kl_ins_new(c, to, OCH_KL_I_BARRIER, pos);
     for (uint32_t s = 0; s < t->n_row_slots; s++) {
         och_kl_ir *x = NULL;
         for (uint32_t w = 0; w < t->wave_cols; w++) {
-            m.index = och_kl_binary(
-                c, pos, '+', och_kl_use(c, pos, t->row0),
-                och_kl_tile_i32(c, pos, w * t->rows + s / l->n_slots * t->row_step + l->slot_row[s % l->n_slots]));
+            m.index = och_kl_binary(c, pos, '+', och_kl_use(c, pos, t->row0), och_kl_tile_i32(c, pos, w * t->rows + row_of(t, l, s)));
             och_kl_ir *y = och_kl_load(c, pos, &m);
             x = w ? combine(c, pos, sum, x, y) : y;
         }
@@ -83,15 +101,9 @@ static och_status reduce(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl
     och_kl_tile_layout l;
     och_kl_tile_layout_of(t->matrix, t->across, &l);
     och_kl_tile_touch(c, to, pos, t);
-    och_kl_rowvec *r = och_arena_alloc(&c->arena, 1, sizeof *r);
-    och_kl_var *v = och_kl_new_var(c, name, och_kl_type_of(t->base, 1), OCH_KL_REG, &t->n_row_slots, 1);
-    och_kl_ins *declare = r && v ? och_kl_ins_new(c, to, OCH_KL_I_DECLARE, pos) : NULL;
-    if (!declare) {
-        c->failed = true;
-        return och_kl_tile_done(c, err);
-    }
-    v->uniformity = OCH_KL_U_LANE;
-    declare->var = v;
+    och_kl_rowvec *r = declare_rowvec(c, to, pos, t, name, och_kl_type_of(t->base, 1), NULL);
+    if (!r) return och_kl_tile_done(c, err);
+    och_kl_var *v = r->var;
     for (uint32_t s = 0; s < t->n_row_slots && !c->failed; s++) {
         och_kl_ir *x = NULL;
         for (uint32_t fc = 0; fc < t->frag_cols; fc++)
@@ -104,8 +116,6 @@ static och_status reduce(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl
         over_lanes(c, to, pos, &l, v, s, sum);
     }
     if (t->wave_cols > 1) over_waves(c, to, pos, t, &l, v, sum);
-    r->tile = t;
-    r->var = v;
     *out_v = r;
     return och_kl_tile_done(c, err);
 }
@@ -123,19 +133,7 @@ och_status och_kl_tile_rows(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och
                             och_kl_rowvec **out_v, och_err *err) {
     *out_v = NULL;
     och_kl_tile_touch(c, to, pos, t);
-    och_kl_rowvec *r = och_arena_alloc(&c->arena, 1, sizeof *r);
-    och_kl_var *v = och_kl_new_var(c, name, initial->type, OCH_KL_REG, &t->n_row_slots, 1);
-    och_kl_ins *declare = r && v ? och_kl_ins_new(c, to, OCH_KL_I_DECLARE, pos) : NULL;
-    if (!declare) {
-        c->failed = true;
-        return och_kl_tile_done(c, err);
-    }
-    v->uniformity = OCH_KL_U_LANE;
-    declare->var = v;
-    declare->value = initial;
-    r->tile = t;
-    r->var = v;
-    *out_v = r;
+    *out_v = declare_rowvec(c, to, pos, t, name, initial->type, initial);
     return och_kl_tile_done(c, err);
 }
 
@@ -146,7 +144,7 @@ och_status och_kl_rowvec_map(och_kl_code *c, och_kl_list *to, och_kl_pos pos, co
     for (uint32_t s = 0; s < v->tile->n_row_slots && !c->failed; s++) {
         och_kl_tile_at at = {.row_slot = s, .value = och_kl_tile_use(c, pos, v->var, s)};
         at.row = och_kl_binary(c, pos, '+', och_kl_use(c, pos, v->tile->row0),
-                               och_kl_tile_i32(c, pos, s / l.n_slots * v->tile->row_step + l.slot_row[s % l.n_slots]));
+                               och_kl_tile_i32(c, pos, row_of(v->tile, &l, s)));
         if (c->failed) break;
         och_kl_ir *x = value(self, to, &at);
         if (!x)
