@@ -1,55 +1,19 @@
 /* Captured decode steps, on OCHRE_TEST_DEVICES, else on simulated boards of both wave sizes: the same bytes as without, for every
  * step of a run whose inputs differ from step to step; what the check finds when a graph is not what it should be; what happens
  * cold. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
+#include "model/boards.h"
 
-#include "base/env.h"
 #include "base/log.h"
-#include "base/size.h"
 #include "dev/capture.h"
-#include "engine/session.h"
 #include "op/gpu/gpu.h"
 #include "quant/planes.h"
 
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define VOCAB 288
 #define MAX_SEQUENCES 3
 
-static const char *boards[8] = {"sim:gfx1151", "sim:gfx942"};
-static size_t n_boards = 2;
 static const char *const models[] = {"tiny-llama", "tiny-gemma3", "tiny-qwen3", "tiny-olmo2"};
-
-static och_err err;
-static void ok(och_status st) {
-    if (st != OCH_OK) fail_msg("%s: %s", och_status_name(st), err.message);
-}
-
-static const char *test_data(void) {
-    const char *folder = och_env_get(OCH_ENV_OCHRE_TEST_DATA);
-    return folder ? folder : OCHRE_TEST_DIR;
-}
-
-static och_device *open_board(const char *name) {
-    och_device *d;
-    och_err_clear(&err);
-    ok(och_device_open(name, NULL, &d, &err));
-    return d;
-}
-
-static och_model *open_model(const char *name, och_device *d) {
-    och_model *m;
-    char path[512];
-    snprintf(path, sizeof path, "%s/golden/%s", test_data(), name);
-    ok(och_model_open(path, d, NULL, &m, &err));
-    return m;
-}
 
 static och_session *open_session(och_model *m, och_graphs_wish graphs, bool invariant) {
     och_session *s;
@@ -578,32 +542,10 @@ static void rows_of_platforms(void **state) {
     }
 }
 
-/* Without a compiler there are no kernels: true, and why. */
-static bool nothing_compiles(void) {
-    och_device *d = open_board(boards[0]);
-    och_model *m = NULL;
-    och_session *s = NULL;
-    char path[512];
-    snprintf(path, sizeof path, "%s/golden/tiny-llama", test_data());
-    och_status st = och_model_open(path, d, NULL, &m, &err);
-    if (st == OCH_OK) st = och_session_create(m, &(och_session_options){.max_context = 64}, &s, &err);
-    och_session_destroy(s);
-    och_model_close(m);
-    och_device_release(d);
-    if (st == OCH_UNAVAILABLE) print_message("skip (unavailable): %s\n", err.message);
-    och_err_clear(&err);
-    return st == OCH_UNAVAILABLE;
-}
-
 int main(void) {
     setenv("OCHRE_KERNEL_CHECK", "0", 1); /* it would warm what is to be cold */
     och_log_set_sink(keep_log, NULL);
-    const char *list = och_env_get(OCH_ENV_OCHRE_TEST_DEVICES);
-    static char names[256];
-    snprintf(names, sizeof names, "%s", list ? list : "");
-    if (list) n_boards = 0;
-    for (char *rest = names, *name; n_boards < OCH_COUNT(boards) && (name = strtok_r(rest, ",", &rest));) boards[n_boards++] = name;
-    if (nothing_compiles()) return 0;
+    if (!find_boards()) return 0;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(on_and_off_give_the_same_bytes),
         cmocka_unit_test(wide_steps_give_the_same_bytes),

@@ -1,39 +1,12 @@
 /* Tokens that a device chooses, on OCHRE_TEST_DEVICES, else on simulated boards of both wave sizes: the same as the host's for the
  * same model and seeds, with graphs and without, alone and in company; what looks back is chosen on the host, and counted; what is no
  * number ends the step with the layer that made it, whoever's it is, and a bucket's padding ends none. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
-#include "base/env.h"
-#include "base/size.h"
-#include "engine/session.h"
+#include "model/boards.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define VOCAB 288
 #define MANY 5
-
-static const char *boards[8] = {"sim:gfx1151", "sim:gfx942"};
-static size_t n_boards = 2;
-
-static och_err err;
-static void ok(och_status st) {
-    if (st != OCH_OK) fail_msg("%s: %s", och_status_name(st), err.message);
-}
-
-static och_model *open_model(const char *name, och_device *d) {
-    och_model *m;
-    char path[512];
-    const char *folder = och_env_get(OCH_ENV_OCHRE_TEST_DATA);
-    snprintf(path, sizeof path, "%s/golden/%s", folder ? folder : OCHRE_TEST_DIR, name);
-    ok(och_model_open(path, d, NULL, &m, &err));
-    return m;
-}
 
 static och_session *open_session(och_model *m, och_graphs_wish graphs, bool on_host) {
     och_session *s;
@@ -101,8 +74,7 @@ static void the_device_chooses_what_the_host_does(void **state) {
     static const char *const models[] = {"tiny-llama", "tiny-gemma3", "tiny-qwen3"};
     static tale want, found;
     for (size_t b = 0; b < n_boards; b++) {
-        och_device *d;
-        ok(och_device_open(boards[b], NULL, &d, &err));
+        och_device *d = open_board(boards[b]);
         for (size_t m = 0; m < OCH_COUNT(models); m++) {
             och_model *model = open_model(models[m], d);
             och_session *host = open_session(model, OCH_GRAPHS_OFF, true);
@@ -150,8 +122,7 @@ static uint64_t launched(const och_session *s) { return s->stats.launches + s->s
 static void logits_and_tokens_take_turns(void **state) {
     (void)state;
     for (size_t b = 0; b < n_boards; b++) {
-        och_device *d;
-        ok(och_device_open(boards[b], NULL, &d, &err));
+        och_device *d = open_board(boards[b]);
         och_model *model = open_model("tiny-llama", d);
         for (int graphs = 0; graphs < 2; graphs++) {
             och_session *s = open_session(model, graphs ? OCH_GRAPHS_ON : OCH_GRAPHS_OFF, false);
@@ -186,8 +157,7 @@ static void logits_and_tokens_take_turns(void **state) {
 static void what_is_no_number_ends_the_step(void **state) {
     (void)state;
     for (size_t b = 0; b < n_boards; b++) {
-        och_device *d;
-        ok(och_device_open(boards[b], NULL, &d, &err));
+        och_device *d = open_board(boards[b]);
         och_model *model = open_model("tiny-llama", d);
         const och_tensor *w = och_model_weight(model, OCH_ROLE_FFN_NORM, 1);
         assert_non_null(w);
@@ -275,8 +245,7 @@ static void whose_it_is(och_session *s, const och_tensor *table, bool tokens, in
 static void what_is_no_number_is_somebodys(void **state) {
     (void)state;
     for (size_t b = 0; b < n_boards; b++) {
-        och_device *d;
-        ok(och_device_open(boards[b], NULL, &d, &err));
+        och_device *d = open_board(boards[b]);
         och_model *model = open_model("tiny-llama", d);
         const och_tensor *table = och_model_weight(model, OCH_ROLE_EMBED, -1);
         assert_true(table && table->dtype == OCH_DTYPE_F32);
@@ -297,9 +266,8 @@ static void spans_without_a_token(void **state) {
     (void)state;
     static const int32_t prompt[6] = {9, 8, 7, 6, 5, 4};
     for (size_t b = 0; b < n_boards; b++) {
-        och_device *d;
+        och_device *d = open_board(boards[b]);
         int32_t want[4], found[4], id;
-        ok(och_device_open(boards[b], NULL, &d, &err));
         och_model *model = open_model("tiny-llama", d);
         for (int on_host = 1; on_host >= 0; on_host--) {
             och_session *s = open_session(model, OCH_GRAPHS_OFF, on_host);
@@ -325,8 +293,7 @@ static void spans_without_a_token(void **state) {
 /* A bucket's padding is sampled greedily, which is cheap, whoever had its rows before. */
 static void padding_is_greedy(void **state) {
     (void)state;
-    och_device *d;
-    ok(och_device_open(boards[0], NULL, &d, &err));
+    och_device *d = open_board(boards[0]);
     och_model *model = open_model("tiny-llama", d);
     och_session *s = open_session(model, OCH_GRAPHS_ON, false);
     int32_t fed[4] = {3, 4, 5, 6}, chosen[4];
@@ -381,29 +348,8 @@ static void what_is_asked_wrongly_changes_nothing(void **state) {
     och_device_release(d);
 }
 
-/* Without a compiler there are no kernels: true, and why. */
-static bool nothing_compiles(void) {
-    och_device *d;
-    och_model *m = NULL;
-    och_session *s = NULL;
-    ok(och_device_open(boards[0], NULL, &d, &err));
-    och_status st = och_model_open_synthetic("tiny", OCH_DTYPE_F16, d, &(och_model_options){0}, &m, &err);
-    if (st == OCH_OK) st = och_session_create(m, &(och_session_options){.max_context = 64}, &s, &err);
-    och_session_destroy(s);
-    och_model_close(m);
-    och_device_release(d);
-    if (st == OCH_UNAVAILABLE) print_message("skip (unavailable): %s\n", err.message);
-    och_err_clear(&err);
-    return st == OCH_UNAVAILABLE;
-}
-
 int main(void) {
-    const char *list = och_env_get(OCH_ENV_OCHRE_TEST_DEVICES);
-    static char names[256];
-    snprintf(names, sizeof names, "%s", list ? list : "");
-    if (list) n_boards = 0;
-    for (char *rest = names, *name; n_boards < OCH_COUNT(boards) && (name = strtok_r(rest, ",", &rest));) boards[n_boards++] = name;
-    if (nothing_compiles()) return 0;
+    if (!find_boards()) return 0;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_device_chooses_what_the_host_does),
         cmocka_unit_test(logits_and_tokens_take_turns),

@@ -26,6 +26,21 @@
 
 static const och_kl_pos no_pos = {0};
 
+/* Every target with each of its wave sizes: *at, 0 to begin with, is where to go on. False: there was no further one. */
+static inline bool next_profile(size_t *at, och_kl_profile *out) {
+    for (; *at < 2 * och_target_count(); ++*at) {
+        const och_target *t = och_target_at(*at / 2);
+        int wave = *at % 2 ? 64 : 32;
+        if (!(t->waves & (wave == 32 ? OCH_WAVE32 : OCH_WAVE64))) continue;
+        och_err err = {0};
+        *out = (och_kl_profile){.wave = wave};
+        assert_int_equal(och_target_find(t->name, &out->target, &err), OCH_OK);
+        ++*at;
+        return true;
+    }
+    return false;
+}
+
 /* A code whose kernel is named k, for a target and a wave size (0: the default), of so many waves. */
 static inline och_kl_code *code_for(const char *target, int wave, int waves) {
     och_err err = {0};

@@ -185,18 +185,15 @@ static och_kl_code *everything(const char *target, int wave) {
 }
 
 static void compiles_everywhere(const char *clang, bool (*want)(const och_target *t)) {
-    for (size_t t = 0; t < och_target_count(); t++) {
-        const och_target *target = och_target_at(t);
-        if (!want(target)) continue;
-        for (int wave = 32; wave <= 64; wave *= 2) {
-            if (!(target->waves & (wave == 32 ? OCH_WAVE32 : OCH_WAVE64))) continue;
-            och_kl_code *c = everything(target->name, wave);
-            char *text = emitted(c), *code = compile(clang, &c->profile, text);
-            free(text);
-            och_kl_code_destroy(c);
-            if (!code) skip();
-            free(code);
-        }
+    och_kl_profile p;
+    for (size_t at = 0; next_profile(&at, &p);) {
+        if (!want(p.target.target)) continue;
+        och_kl_code *c = everything(p.target.name, p.wave);
+        char *text = emitted(c), *code = compile(clang, &c->profile, text);
+        free(text);
+        och_kl_code_destroy(c);
+        if (!code) skip();
+        free(code);
     }
 }
 

@@ -6,32 +6,14 @@
 
 #include "file/mapping.h"
 #include "file/write.h"
+#include "unit/temp_dir.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <unistd.h>
-
-static char dir[64];
-
-static const char *in_dir(const char *name) {
-    static char path[512];
-    snprintf(path, sizeof path, "%s/%s", dir, name);
-    return path;
-}
-
-static int make_dir(void **s) {
-    (void)s;
-    strcpy(dir, "/tmp/ochre-test-XXXXXX");
-    return mkdtemp(dir) ? 0 : -1;
-}
 
 static int n_entries(void) {
     DIR *d = opendir(dir);
@@ -39,15 +21,6 @@ static int n_entries(void) {
     for (struct dirent *e; (e = readdir(d));) n += e->d_name[0] != '.';
     closedir(d);
     return n;
-}
-
-static int remove_dir(void **s) {
-    (void)s;
-    DIR *d = opendir(dir);
-    for (struct dirent *e; (e = readdir(d));)
-        if (e->d_name[0] != '.' && unlink(in_dir(e->d_name)) != 0) rmdir(in_dir(e->d_name));
-    closedir(d);
-    return rmdir(dir);
 }
 
 static void a_file_is_written_and_mapped(void **s) {

@@ -8,34 +8,9 @@
 #include "file/safetensors.h"
 #include "file/write.h"
 #include "unit/file_build.h"
+#include "unit/temp_dir.h"
 
-#include <dirent.h>
 #include <glob.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-static char dir[64];
-
-static const char *in_dir(const char *name) {
-    static char path[512];
-    snprintf(path, sizeof path, "%s/%s", dir, name);
-    return path;
-}
-static int make_dir(void **s) {
-    (void)s;
-    strcpy(dir, "/tmp/ochre-test-XXXXXX");
-    return mkdtemp(dir) ? 0 : -1;
-}
-static int remove_dir(void **s) {
-    (void)s;
-    DIR *d = opendir(dir);
-    for (struct dirent *e; (e = readdir(d));)
-        if (e->d_name[0] != '.') unlink(in_dir(e->d_name));
-    closedir(d);
-    return rmdir(dir);
-}
 
 static och_status open_bytes(const void *bytes, size_t n, och_safetensors **out_t, och_err *e) {
     och_err_clear(e);
