@@ -1,5 +1,5 @@
-/* Built-in kernels that no op launches, against the host: sampling against the engine's sampler, distributions, layer_norm,
- * conversions and attention over a state of eight bits against double precision. On OCHRE_TEST_DEVICES, else on a simulated
+/* Built-in kernels that no op launches, and what is not seen of others through an op, against the host: sampling against the engine's
+ * sampler, distributions, layer_norm, conversions, codes and attention over a state of eight bits against double precision. On OCHRE_TEST_DEVICES, else on a simulated
  * board of each wave size. */
 #include "conform/support/kernel_rig.h"
 
@@ -336,6 +336,68 @@ static void cuts_of_gates(kernel_rig *k) {
     }
 }
 
+/* ---- rows as codes: each block's d is its greatest magnitude by 127, codes are the nearest numbers, sum is theirs ---- */
+
+static void codes_are(const uint8_t *row, const double *v, int d, const char *what, int r) {
+    uint64_t at[3], bytes;
+    for (int i = 0; i < 3; i++) assert_true(och_planes_act_plane((uint64_t)d, i, &at[i], &bytes));
+    for (int b = 0; b < d / 32; b++) {
+        double top = 0;
+        bool finite = true;
+        int32_t total = 0, sum;
+        float by;
+        memcpy(&by, row + at[1] + 4 * b, 4);
+        memcpy(&sum, row + at[2] + 4 * b, 4);
+        for (int j = 0; j < 32; j++) {
+            double e = fabs(v[32 * b + j]);
+            finite &= isfinite(e) != 0;
+            top = fmax(top, e);
+        }
+        if (!finite && !isfinite(by)) continue;
+        if (!finite) fail_msg("%s: row %d, block %d: an odd number, and d is %.9g", what, r, b, (double)by);
+        near(by, top / 127, 4e-7 * top / 127, what, r, b);
+        for (int j = 0; j < 32; j++) {
+            int q = (int8_t)row[at[0] + (uint64_t)(32 * b + j)];
+            total += q;
+            if (top > 0) near(q, v[32 * b + j] / top * 127, 0.5 + 2e-4, what, r, 32 * b + j);
+            else assert_int_equal(q, 0);
+        }
+        assert_int_equal(sum, total);
+    }
+}
+
+static void codes_of_rows(kernel_rig *k) {
+    enum { N = 3, MOST_D = 4128 };
+    static const int widths[] = {32, 160, 1024, 1056, MOST_D};
+    static const float odd[] = {NAN, -NAN, INFINITY, -INFINITY};
+    static uint8_t found[N * 2 * MOST_D];
+    static double v[MOST_D];
+    state = 21;
+    for (int s = 0; s < (int)OCH_COUNT(widths); s++)
+        for (int way = 0; way < 4; way++) { /* plain, by single elements, with a norm, with (1 + w) */
+            int d = widths[s];
+            uint64_t row;
+            char what[64];
+            assert_true(och_planes_act_row_bytes((uint64_t)d, &row));
+            fill(x, (size_t)(N * d), 3.0);
+            fill(y, (size_t)d, 1.0);
+            memset(x + d, 0, 32 * sizeof *x); /* a block of zeros */
+            for (int i = 0; i < 4 && d > 32 && way < 2; i++) x[2 * d + 37 + i * (d - 64) / 4] = odd[i];
+            snprintf(what, sizeof what, "act_q8 of %d, way %d", d, way);
+            och_kl_actual args[] = {kernel_rig_f32(k, "x", x, N, d),
+                                    way < 2 ? (och_kl_actual){.name = "norm"} : kernel_rig_vector(k, "norm", y, d),
+                                    kernel_rig_rows(k, "y", found, N, d, row), och_gpu_real("eps", 1e-5)};
+            kernel_rig_run(k, "act_q8", way == 1 ? "WIDE=false" : way == 3 ? "ADD1=true" : "", args, 4);
+            for (int r = 0; r < N; r++) {
+                double squares = 0;
+                for (int j = 0; j < d; j++) squares += (double)x[r * d + j] * x[r * d + j];
+                for (int j = 0; j < d; j++)
+                    v[j] = way < 2 ? x[r * d + j] : x[r * d + j] / sqrt(squares / d + 1e-5) * ((double)y[j] + (way == 3));
+                codes_are(found + (uint64_t)r * row, v, d, what, r);
+            }
+        }
+}
+
 /* ---- a state of eight bits: kv_write, then both forms of attention, against a softmax in double precision ---- */
 
 /* To three bits after the first: E4M3, in either flavour, of numbers up to 240. Below 2^-6 the flavours differ by less than
@@ -453,7 +515,8 @@ int main(int argc, char **argv) {
         void (*run)(kernel_rig *k);
     } groups[] = {{"softmax, logsumexp", distributions}, {"odd distributions", odd_distributions},
                   {"argmax", greatest}, {"sample", draws}, {"odd draws", odd_draws}, {"layer_norm", layer_norm},
-                  {"cast, fill", conversions}, {"dequantise", decoding}, {"cuts of gates", cuts_of_gates}, {"attention, fp8", state_of_bytes}, {"digest", digests}};
+                  {"cast, fill", conversions}, {"dequantise", decoding}, {"cuts of gates", cuts_of_gates}, {"codes of rows", codes_of_rows},
+                  {"attention, fp8", state_of_bytes}, {"digest", digests}};
     enum { GROUPS = sizeof groups / sizeof groups[0], DEVICES = 16 };
     static struct CMUnitTest tests[GROUPS * DEVICES];
     static char names[GROUPS * DEVICES][64], list[1024];
