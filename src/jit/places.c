@@ -4,13 +4,13 @@
 #include "base/env.h"
 #include "base/strbuf.h"
 
-#include <glob.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #define ROCM_INSTALLED "/opt" "/rocm"
 
-och_status och_places_add(och_places *p, const char *path, const char *why, och_err *err) {
+static och_status add(och_places *p, const char *path, const char *why, och_err *err) {
     struct stat sb;
     if (stat(path, &sb) != 0 || !S_ISDIR(sb.st_mode)) return OCH_OK;
     char **paths = och_realloc_array(p->paths, p->n + 1, sizeof *paths);
@@ -26,12 +26,20 @@ och_status och_places_add(och_places *p, const char *path, const char *why, och_
     return OCH_OK;
 }
 
-/* The folders that match a pattern, from the last name to the first, which is the newest version first. */
+static int newer(const void *a, const void *b) { return strverscmp(*(char *const *)b, *(char *const *)a); }
+
+bool och_places_glob(const char *pattern, int flags, glob_t *g) {
+    memset(g, 0, sizeof *g);
+    if (glob(pattern, flags | GLOB_NOSORT, NULL, g) != 0) return false;
+    qsort(g->gl_pathv, g->gl_pathc, sizeof *g->gl_pathv, newer);
+    return true;
+}
+
 static och_status add_matches(och_places *p, const char *pattern, const char *why, och_err *err) {
-    glob_t g = {0};
+    glob_t g;
     och_status st = OCH_OK;
-    if (glob(pattern, GLOB_ONLYDIR, NULL, &g) == 0)
-        for (size_t i = g.gl_pathc; st == OCH_OK && i-- > 0;) st = och_places_add(p, g.gl_pathv[i], why, err);
+    if (och_places_glob(pattern, GLOB_ONLYDIR, &g))
+        for (size_t i = 0; i < g.gl_pathc && st == OCH_OK; i++) st = add(p, g.gl_pathv[i], why, err);
     globfree(&g);
     return st;
 }
@@ -53,11 +61,11 @@ static och_status add_python(och_places *p, och_env_id id, const char *below, oc
 och_status och_places_rocm(och_places *p, och_err *err) {
     memset(p, 0, sizeof *p);
     const char *given = och_env_get(OCH_ENV_ROCM_PATH);
-    och_status st = given ? och_places_add(p, given, "ROCM_PATH", err) : OCH_OK;
+    och_status st = given ? add(p, given, "ROCM_PATH", err) : OCH_OK;
     if (st == OCH_OK) st = add_python(p, OCH_ENV_VIRTUAL_ENV, "", err);
     if (st == OCH_OK) st = add_python(p, OCH_ENV_CONDA_PREFIX, "", err);
     if (st == OCH_OK) st = add_python(p, OCH_ENV_HOME, "/.local", err);
-    if (st == OCH_OK) st = och_places_add(p, ROCM_INSTALLED, "installed", err);
+    if (st == OCH_OK) st = add(p, ROCM_INSTALLED, "installed", err);
     if (st == OCH_OK) st = add_matches(p, ROCM_INSTALLED "-*", "installed", err);
     if (st != OCH_OK) och_places_deinit(p);
     return st;

@@ -12,7 +12,6 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <glob.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -59,10 +58,10 @@ static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
 
 static och_status add_matches(och_compilers *all, const och_compiler_row *row, const char *pattern, const char *why,
                               och_err *err) {
-    glob_t g = {0};
+    glob_t g;
     och_status st = OCH_OK;
-    if (glob(pattern, 0, NULL, &g) == 0)
-        for (size_t i = g.gl_pathc; st == OCH_OK && i-- > 0;) st = och_compilers_add(all, row, g.gl_pathv[i], why, err);
+    if (och_places_glob(pattern, 0, &g))
+        for (size_t i = 0; i < g.gl_pathc && st == OCH_OK; i++) st = och_compilers_add(all, row, g.gl_pathv[i], why, err);
     globfree(&g);
     return st;
 }

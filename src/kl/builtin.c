@@ -170,7 +170,7 @@ const char *och_kl_builtins_name(const och_kl_builtins *b, int i) {
     return b->rows ? b->rows[i].name : och_kl_embedded_files[i].name;
 }
 
-const char *och_kl_builtins_text(const och_kl_builtins *b, int i, size_t *out_bytes) {
+static const char *text_of(const och_kl_builtins *b, int i, size_t *out_bytes) {
     *out_bytes = b->rows ? b->rows[i].n_bytes : och_kl_embedded_files[i].n_bytes;
     return b->rows ? b->rows[i].text : (const char *)och_kl_embedded_files[i].text;
 }
@@ -178,7 +178,7 @@ const char *och_kl_builtins_text(const och_kl_builtins *b, int i, size_t *out_by
 bool och_kl_builtins_find(const och_kl_builtins *b, const char *name, const char **out_text, size_t *out_bytes) {
     for (int i = 0; i < och_kl_builtins_count(b); i++)
         if (!strcmp(och_kl_builtins_name(b, i), name)) {
-            *out_text = och_kl_builtins_text(b, i, out_bytes);
+            *out_text = text_of(b, i, out_bytes);
             return true;
         }
     return false;

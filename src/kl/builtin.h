@@ -18,10 +18,10 @@ void och_kl_builtins_close(och_kl_builtins *b); /* NULL is allowed */
 
 /* The directory that the environment names, or NULL. */
 const char *och_kl_builtins_dir(const och_kl_builtins *b);
-/* Files in the order of their names. Texts live until close. */
+/* Files in the order of their names. */
 int och_kl_builtins_count(const och_kl_builtins *b);
 const char *och_kl_builtins_name(const och_kl_builtins *b, int i); /* "matvec.ok" */
-const char *och_kl_builtins_text(const och_kl_builtins *b, int i, size_t *out_bytes);
+/* The text, which lives until close. */
 bool och_kl_builtins_find(const och_kl_builtins *b, const char *name, const char **out_text, size_t *out_bytes);
 
 /* Parses a file of a directory: what it uses is looked up beside the file that uses it, then among the built-in ones. As

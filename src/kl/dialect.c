@@ -4,7 +4,8 @@
 #define N_ROWS(rows) ((int)(sizeof(rows) / sizeof(rows)[0]))
 
 /* What C++ itself says. */
-const och_kl_piece_row och_kl_shared_rows[] = {
+/* Rows that all dialects share, looked at after a dialect's own. */
+static const och_kl_piece_row shared_rows[] = {
     {OCH_KL_P_EACH,
      0,
      0,
@@ -299,7 +300,6 @@ const och_kl_piece_row och_kl_shared_rows[] = {
      "    return r;\n"
      "}\n"},
 };
-const int och_kl_n_shared_rows = N_ROWS(och_kl_shared_rows);
 
 const och_kl_dialect *och_kl_dialect_of(const och_kl_profile *p) {
     return p->target.target->vendor == OCH_VENDOR_AMD ? &och_kl_dialect_hip : &och_kl_dialect_cuda;
@@ -326,5 +326,5 @@ static const och_kl_piece_row *find_in(const och_kl_piece_row *rows, int n, och_
 const och_kl_piece_row *och_kl_piece_find(const och_kl_dialect *d, och_kl_piece piece, const och_kl_profile *p) {
     uint32_t ops = p->target.target->ops, when = facts(p);
     const och_kl_piece_row *row = find_in(d->rows, d->n_rows, piece, ops, when);
-    return row ? row : find_in(och_kl_shared_rows, och_kl_n_shared_rows, piece, ops, when);
+    return row ? row : find_in(shared_rows, N_ROWS(shared_rows), piece, ops, when);
 }

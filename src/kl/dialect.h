@@ -139,9 +139,6 @@ typedef struct och_kl_dialect {
 } och_kl_dialect;
 
 extern const och_kl_dialect och_kl_dialect_hip, och_kl_dialect_cuda;
-/* Rows that all dialects share, looked at after a dialect's own. */
-extern const och_kl_piece_row och_kl_shared_rows[];
-extern const int och_kl_n_shared_rows;
 
 const och_kl_dialect *och_kl_dialect_of(const och_kl_profile *p);
 /* NULL: no text. */

@@ -234,21 +234,16 @@ static void emit_for(och_kl_emitter *e, const och_kl_ins *x) {
 static void emit_store(och_kl_emitter *e, const och_kl_ins *x) {
     const och_kl_mem *m = &x->mem;
     char name[24];
-    if (m->base->space == OCH_KL_LDS && m->lanes == 1 && m->elem == m->base->type.base) {
-        och_strbuf_printf(e->out, "%s[", och_kl_var_name(e, m->base));
-        och_kl_emit_expr(e, m->index, OCH_KL_PREC_ANY);
-        put(e, "] = ");
+    if (och_kl_emit_element(e, m)) {
+        put(e, " = ");
         och_kl_emit_expr(e, x->value, OCH_KL_PREC_ANY);
         put(e, ";");
         return;
     }
     och_kl_need(e, m->streamed ? OCH_KL_P_PUT_STREAM : OCH_KL_P_PUT);
-    uint32_t bytes = och_kl_base_bytes(m->elem) * m->lanes,
-             align = m->align_bytes ? m->align_bytes : och_kl_base_bytes(m->elem);
-    if (align > bytes) align = bytes;
     /* The type is written: nothing is deduced from what the value happens to be. */
     och_strbuf_printf(e->out, "och_put%s<%s, %" PRIu32 ">(", m->streamed ? "_stream" : "",
-                      och_kl_type_name(e, och_kl_type_of(m->elem, m->lanes), name), align);
+                      och_kl_type_name(e, och_kl_type_of(m->elem, m->lanes), name), och_kl_mem_align(m));
     och_kl_emit_address(e, m, false, true);
     put(e, ", ");
     och_kl_emit_expr(e, x->value, OCH_KL_PREC_ANY);

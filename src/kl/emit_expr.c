@@ -1,5 +1,7 @@
 /* Expressions: one printer for all dialects. */
 #include "kl/emit_priv.h"
+
+#include "base/size.h"
 #include "kl/lex.h"
 
 #include <inttypes.h>
@@ -346,21 +348,26 @@ void och_kl_emit_address(och_kl_emitter *e, const och_kl_mem *m, bool typed, boo
     if (typed) put(e, ")");
 }
 
+bool och_kl_emit_element(och_kl_emitter *e, const och_kl_mem *m) {
+    if (m->base->space != OCH_KL_LDS || m->lanes != 1 || m->elem != m->base->type.base) return false;
+    och_strbuf_printf(e->out, "%s[", och_kl_var_name(e, m->base));
+    och_kl_emit_expr(e, m->index, OCH_KL_PREC_ANY);
+    put(e, "]");
+    return true;
+}
+
+uint32_t och_kl_mem_align(const och_kl_mem *m) {
+    uint32_t element = och_kl_base_bytes(m->elem), all = element * m->lanes;
+    return OCH_MIN(m->align_bytes ? m->align_bytes : element, all);
+}
+
 static void emit_load(och_kl_emitter *e, const och_kl_ir *x) {
     const och_kl_mem *m = &x->mem;
     char name[24];
-    if (m->base->space == OCH_KL_LDS && m->lanes == 1 && m->elem == m->base->type.base) {
-        och_strbuf_printf(e->out, "%s[", och_kl_var_name(e, m->base));
-        och_kl_emit_expr(e, m->index, OCH_KL_PREC_ANY);
-        put(e, "]");
-        return;
-    }
+    if (och_kl_emit_element(e, m)) return;
     och_kl_need(e, m->streamed ? OCH_KL_P_GET_STREAM : OCH_KL_P_GET);
-    uint32_t bytes = och_kl_base_bytes(m->elem) * m->lanes,
-             align = m->align_bytes ? m->align_bytes : och_kl_base_bytes(m->elem);
-    if (align > bytes) align = bytes;
-    och_strbuf_printf(e->out, "och_get%s<%s, %" PRIu32 ">(", m->streamed ? "_stream" : "",
-                      och_kl_type_name(e, x->type, name), align);
+    och_strbuf_printf(e->out, "och_get%s<%s, %" PRIu32 ">(", m->streamed ? "_stream" : "", och_kl_type_name(e, x->type, name),
+                      och_kl_mem_align(m));
     och_kl_emit_address(e, m, false, false);
     put(e, ")");
 }

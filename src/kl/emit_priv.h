@@ -54,6 +54,10 @@ enum {
 void och_kl_emit_expr(och_kl_emitter *e, const och_kl_ir *x, int prec);
 /* A pointer to the element or vector at mem (to void, or to T with `typed`). */
 void och_kl_emit_address(och_kl_emitter *e, const och_kl_mem *m, bool typed, bool written);
+/* "name[index]" where mem is an element of an array in LDS; false: it is something else, and nothing is printed. */
+bool och_kl_emit_element(och_kl_emitter *e, const och_kl_mem *m);
+/* Bytes that mem's address is a multiple of, as far as what is read or written there can make use of it. */
+uint32_t och_kl_mem_align(const och_kl_mem *m);
 bool och_kl_is_at_least_0(const och_kl_emitter *e, const och_kl_ir *x);
 bool och_kl_is_count(const och_kl_emitter *e, const och_kl_ir *x);
 

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-bool och_kl_lookup_const(och_kl_spec *s, const och_kl_decl *d, och_kl_val *out) {
+static bool lookup_const(och_kl_spec *s, const och_kl_decl *d, och_kl_val *out) {
     for (const och_kl_frame *f = s->frame; f; f = f->outer)
         if (f->fn == d) return och_kl_error(s->diag, d->pos, "the constant %s is made of itself", d->name);
     och_kl_frame frame = {d, s->frame};
@@ -32,7 +32,7 @@ static bool eval_name(och_kl_spec *s, const och_kl_expr *e, och_kl_val *out) {
         return out->kind != OCH_KL_V_BAD;
     }
     const och_kl_decl *d = och_kl_find_decl(s, OCH_KL_D_CONST, name);
-    if (d) return och_kl_lookup_const(s, d, out);
+    if (d) return lookup_const(s, d, out);
     d = och_kl_find_decl(s, OCH_KL_D_FORMAT, name);
     if (!d) d = och_kl_find_decl(s, OCH_KL_D_ACT, name);
     if (d) {

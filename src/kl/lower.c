@@ -23,11 +23,11 @@ void och_kl_insert_after(och_kl_list *l, och_kl_ins *after, och_kl_ins *x) {
     if (!x->next) l->last = x;
 }
 
-bool och_kl_is_simple(const och_kl_ir *x) {
+static bool is_simple(const och_kl_ir *x) {
     return x->kind == OCH_KL_X_INT || x->kind == OCH_KL_X_REAL ||
            (x->kind == OCH_KL_X_VAR && x->var->fixed && !x->var->n_dims) ||
            ((x->kind == OCH_KL_X_ELEM || (x->kind == OCH_KL_X_BUILD && x->n_args == 1)) &&
-            och_kl_is_simple(x->args[0]));
+            is_simple(x->args[0]));
 }
 
 bool och_kl_is_stable(const och_kl_ir *x) {
@@ -47,7 +47,7 @@ bool och_kl_has_load(const och_kl_ir *x) {
 }
 
 och_kl_ir *och_kl_keep(och_kl_spec *s, och_kl_pos pos, const char *name, och_kl_ir *x, och_kl_level level) {
-    if (!x || och_kl_is_simple(x)) return x;
+    if (!x || is_simple(x)) return x;
     och_kl_slot *slot = och_kl_slot_new(s, name, x->type, NULL, 0, true, level);
     och_kl_ins *d = slot && s->list ? och_kl_ins_new(s->code, s->list, OCH_KL_I_DECLARE, pos) : NULL;
     if (!d) return NULL;

@@ -71,7 +71,8 @@ static bool at_angles(const och_kl_parser *p) {
     return t->kind == '>' && t[1].kind == '(';
 }
 
-och_kl_name *och_kl_parse_names(och_kl_parser *p, const char *what) {
+/* NAME {, NAME} */
+static och_kl_name *names(och_kl_parser *p, const char *what) {
     och_kl_name *first = NULL, **tail = &first;
     do {
         och_kl_name *n = och_kl_new(p, sizeof *n);
@@ -88,7 +89,7 @@ static och_kl_expr *lambda(och_kl_parser *p) {
     och_kl_expr *e = make(p, OCH_KL_E_LAMBDA, och_kl_here(p));
     if (!e) return NULL;
     p->t++;
-    e->params = och_kl_parse_names(p, "a parameter's name");
+    e->params = names(p, "a parameter's name");
     och_kl_expect(p, ')', "");
     och_kl_expect(p, OCH_KL_T_LAMBDA, "");
     if (och_kl_at(p, '{')) {

@@ -33,7 +33,6 @@ const char *och_kl_intern(och_kl_parser *p, const char *text, size_t n_bytes);
 och_kl_interned *och_kl_interned_of(och_kl_parser *p, const char *text, size_t n_bytes);
 och_kl_pos och_kl_here(const och_kl_parser *p);
 bool och_kl_word(const och_kl_parser *p, const och_kl_token *t, const char *word); /* t is this name */
-bool och_kl_reserved(const och_kl_parser *p, const och_kl_token *t); /* t is a word that is no name */
 /* All of these are false, and consume nothing, while in panic. */
 bool och_kl_at(const och_kl_parser *p, int kind);
 bool och_kl_at_word(const och_kl_parser *p, const char *word);
@@ -61,7 +60,6 @@ void och_kl_recover(och_kl_parser *p, const och_kl_token *begin, bool in_body);
 och_kl_expr *och_kl_parse_expr(och_kl_parser *p);
 och_kl_expr *och_kl_parse_postfix(och_kl_parser *p); /* no operator outside brackets */
 och_kl_type_ast *och_kl_parse_type(och_kl_parser *p);
-och_kl_name *och_kl_parse_names(och_kl_parser *p, const char *what); /* NAME {, NAME} */
 
 /* parse_stmt.c */
 bool och_kl_parse_body(och_kl_parser *p, och_kl_stmt **out_body, const char *after); /* { ... }; true where it was all right */

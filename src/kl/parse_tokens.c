@@ -46,7 +46,8 @@ static const char *const reserved[] = {"let",   "var",      "lds",    "if",     
                                        "in",    "out",      "inout",  "fn",       "kernel", "const", NULL};
 #define N_STATEMENT_WORDS 11
 
-bool och_kl_reserved(const och_kl_parser *p, const och_kl_token *t) {
+/* t is a word that is no name. */
+static bool is_reserved(const och_kl_parser *p, const och_kl_token *t) {
     for (int i = 0; reserved[i]; i++)
         if (och_kl_word(p, t, reserved[i])) return true;
     return false;
@@ -92,7 +93,7 @@ void och_kl_expected(och_kl_parser *p, const char *fmt, ...) {
     if (p->t->kind == OCH_KL_T_END) snprintf(found, sizeof found, "the end of the file");
     else
         snprintf(found, sizeof found, "'%.*s'%s", n, p->file->text + p->t->at,
-                 och_kl_reserved(p, p->t) ? ", a reserved word" : "");
+                 is_reserved(p, p->t) ? ", a reserved word" : "");
     och_kl_fail(p, och_kl_here(p), "expected %s, found %s", what, found);
 }
 
@@ -122,7 +123,7 @@ bool och_kl_expect_word(och_kl_parser *p, const char *word, const char *after) {
 
 const char *och_kl_expect_name(och_kl_parser *p, const char *what, och_kl_pos *out_pos) {
     *out_pos = och_kl_here(p);
-    if (!och_kl_at(p, OCH_KL_T_NAME) || och_kl_reserved(p, p->t)) {
+    if (!och_kl_at(p, OCH_KL_T_NAME) || is_reserved(p, p->t)) {
         och_kl_expected(p, "%s", what);
         return NULL;
     }

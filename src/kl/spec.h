@@ -78,7 +78,7 @@ typedef struct och_kl_lds {
     och_kl_base elem;
     int rank;
     uint32_t dims[3], pad; /* as written; elements added to the last */
-    bool swizzled;         /* the 16-byte pieces of a row lie where och_kl_swizzle says */
+    bool swizzled;         /* the 16-byte pieces of a row lie where och_kl_swizzle_of() says */
 } och_kl_lds;
 
 /* A unit of a format, whose planes are loaded where unit() stands when they are first asked for. */
@@ -274,14 +274,12 @@ bool och_kl_eval_const_bool(och_kl_spec *s, const och_kl_expr *e, const char *wh
 /* Several operands in order; one that a later one's statements could change is kept in a variable. */
 bool och_kl_eval_list(och_kl_spec *s, const och_kl_expr *const *e, int n, och_kl_val *out);
 bool och_kl_binary_val(och_kl_spec *s, och_kl_pos pos, int op, och_kl_val a, och_kl_val b, och_kl_val *out);
-bool och_kl_lookup_const(och_kl_spec *s, const och_kl_decl *d, och_kl_val *out);
 
 /* ---- lower.c: instructions, and values in variables ---- */
 och_kl_level och_kl_control(const och_kl_spec *s);
 /* A fixed variable with the value, unless it is simple already (constant, fixed variable). */
 och_kl_ir *och_kl_keep(och_kl_spec *s, och_kl_pos pos, const char *name, och_kl_ir *x, och_kl_level level);
 och_kl_val och_kl_keep_val(och_kl_spec *s, och_kl_pos pos, const char *name, och_kl_val v);
-bool och_kl_is_simple(const och_kl_ir *x);
 bool och_kl_is_stable(const och_kl_ir *x); /* no statement can change it */
 bool och_kl_has_load(const och_kl_ir *x);
 void och_kl_insert_after(och_kl_list *l, och_kl_ins *after, och_kl_ins *x); /* after NULL: first */

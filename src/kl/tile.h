@@ -61,9 +61,7 @@ typedef struct och_kl_tile_lds {
 } och_kl_tile_lds;
 
 /* Swizzled matrices: piece p (of 16 bytes) of row r lies at piece p ^ f(r), f the bits of r that make the pieces of one number
- * of eight neighbouring rows lie in all banks: (r >> shift) & mask. */
-void och_kl_swizzle(uint32_t row_bytes, uint32_t *out_shift, uint32_t *out_mask);
-/* f(row) in elements, `per` a piece: what is xored to a column of that row. */
+ * of eight neighbouring rows lie in all banks. This is f(row) in elements, `per` a piece: what is xored to a column of that row. */
 och_kl_ir *och_kl_swizzle_of(och_kl_code *c, och_kl_pos pos, och_kl_ir *row, uint32_t row_bytes, uint32_t per);
 
 /* Declares the tile. wave_rows 0: the split is chosen (the one nearest to square fragments whose parts are whole).

@@ -8,7 +8,8 @@ static uint32_t run_of(const och_kl_fragment *f) {
     return 1u << n;
 }
 
-void och_kl_swizzle(uint32_t row_bytes, uint32_t *out_shift, uint32_t *out_mask) {
+/* f(r) is (r >> shift) & mask. */
+static void swizzle_bits(uint32_t row_bytes, uint32_t *out_shift, uint32_t *out_mask) {
     uint32_t pieces = row_bytes / 16, in_all_banks = 8;
     *out_mask = (pieces < in_all_banks ? pieces : in_all_banks) - 1;
     *out_shift = 0;
@@ -17,7 +18,7 @@ void och_kl_swizzle(uint32_t row_bytes, uint32_t *out_shift, uint32_t *out_mask)
 
 och_kl_ir *och_kl_swizzle_of(och_kl_code *c, och_kl_pos pos, och_kl_ir *row, uint32_t row_bytes, uint32_t per) {
     uint32_t shift, mask;
-    och_kl_swizzle(row_bytes, &shift, &mask);
+    swizzle_bits(row_bytes, &shift, &mask);
     if (shift) row = och_kl_binary(c, pos, OCH_KL_OP_SHR, row, och_kl_tile_i32(c, pos, shift));
     return och_kl_binary(c, pos, '*', och_kl_binary(c, pos, '&', row, och_kl_tile_i32(c, pos, mask)),
                          och_kl_tile_i32(c, pos, per));
@@ -51,7 +52,7 @@ static och_kl_ir *place(och_kl_code *c, och_kl_pos pos, const operand *p, uint32
     }
     if (!p->o->swizzled) return och_kl_binary(c, pos, '+', at, och_kl_tile_i32(c, pos, matrix + row * p->o->stride + k));
     uint32_t shift, mask;
-    och_kl_swizzle(p->o->depth * och_kl_base_bytes(p->o->lds->type.base), &shift, &mask);
+    swizzle_bits(p->o->depth * och_kl_base_bytes(p->o->lds->type.base), &shift, &mask);
     k ^= (row >> shift & mask) * p->per;
     och_kl_ir *col = och_kl_use(c, pos, p->col);
     if (k) col = och_kl_binary(c, pos, '^', col, och_kl_tile_i32(c, pos, k));

@@ -34,7 +34,7 @@ static const struct {
                  {'=', 0, "="}};
 #define LEVEL_UNARY 11
 
-const char *och_kl_op_text(int op) {
+static const char *op_text(int op) {
     for (size_t i = 0; i < sizeof operators / sizeof operators[0]; i++)
         if (operators[i].op == op) return operators[i].text;
     return "?";
@@ -97,13 +97,13 @@ static void print_at(const och_kl_expr *e, int level, och_strbuf *out, int inden
     case OCH_KL_E_STRING: och_strbuf_printf(out, "\"%s\"", e->u.name); break;
     case OCH_KL_E_NAME: och_strbuf_puts(out, e->u.name); break;
     case OCH_KL_E_UNARY:
-        och_strbuf_puts(out, och_kl_op_text(e->u.op));
+        och_strbuf_puts(out, op_text(e->u.op));
         print_at(e->a, own, out, indent);
         break;
     case OCH_KL_E_BINARY:
         /* a < b > (c) would read as a call of a<b>. */
         print_at(e->a, own == 7 ? own + 1 : own, out, indent);
-        och_strbuf_printf(out, " %s ", och_kl_op_text(e->u.op));
+        och_strbuf_printf(out, " %s ", op_text(e->u.op));
         print_at(e->b, own + 1, out, indent);
         break;
     case OCH_KL_E_SELECT:
@@ -145,7 +145,7 @@ void och_kl_print_expr(const och_kl_expr *e, och_strbuf *out) {
     print_at(e, -1, out, 0);
 }
 
-void och_kl_print_type(const och_kl_type_ast *t, och_strbuf *out) {
+static void print_type(const och_kl_type_ast *t, och_strbuf *out) {
     och_strbuf_puts(out, t->name);
     if (t->args) print_angles(t->args, out, 0);
     if (t->matrix && t->dims) {
@@ -179,7 +179,7 @@ static void print_indent(och_strbuf *out, int indent) {
 static void print_typed(const och_kl_stmt *s, const char *word, och_strbuf *out, int indent) {
     och_strbuf_printf(out, "%s %s", word, s->name);
     if (s->type) och_strbuf_puts(out, ": ");
-    if (s->type) och_kl_print_type(s->type, out);
+    if (s->type) print_type(s->type, out);
     if (s->pad_auto) och_strbuf_puts(out, " pad auto");
     if (s->swizzle) och_strbuf_puts(out, " swizzle");
     if (s->expr) och_strbuf_puts(out, " = ");
@@ -205,7 +205,7 @@ static void print_stmt(const och_kl_stmt *s, och_strbuf *out, int indent) {
     case OCH_KL_S_LDS: print_typed(s, "lds", out, indent); break;
     case OCH_KL_S_ASSIGN:
         print_at(s->target, LEVEL_UNARY + 1, out, indent);
-        och_strbuf_printf(out, " %s%s ", s->op == '=' ? "" : och_kl_op_text(s->op), "=");
+        och_strbuf_printf(out, " %s%s ", s->op == '=' ? "" : op_text(s->op), "=");
         print_at(s->expr, -1, out, indent);
         och_strbuf_puts(out, ";");
         break;
@@ -281,7 +281,7 @@ static void print_args(const och_kl_arg_ast *a, och_strbuf *out) {
         if (!a->type) continue;
         och_strbuf_printf(out, ": %s%s%s%s", dirs[a->dir], a->optional ? "?" : "", a->dir == OCH_KL_DIR_VALUE ? "" : " ",
                           a->steady ? "steady " : "");
-        och_kl_print_type(a->type, out);
+        print_type(a->type, out);
         if (a->over) och_strbuf_puts(out, " over ");
         print_names(a->over, out);
     }
@@ -326,7 +326,7 @@ static void print_fn(const och_kl_decl *d, och_strbuf *out, int indent) {
     och_strbuf_printf(out, "fn %s", d->name);
     print_args(d->args, out);
     if (d->result) och_strbuf_puts(out, " -> ");
-    if (d->result) och_kl_print_type(d->result, out);
+    if (d->result) print_type(d->result, out);
     och_strbuf_puts(out, " ");
     print_body(d->body, out, indent);
     och_strbuf_puts(out, "\n");
@@ -354,7 +354,7 @@ static void print_format(const och_kl_decl *d, och_strbuf *out) {
     och_strbuf_puts(out, "}\n");
 }
 
-void och_kl_print_decl(const och_kl_decl *d, och_strbuf *out) {
+static void print_decl(const och_kl_decl *d, och_strbuf *out) {
     switch (d->kind) {
     case OCH_KL_D_CONST:
         och_strbuf_printf(out, "const %s = ", d->name);
@@ -370,5 +370,5 @@ void och_kl_print_decl(const och_kl_decl *d, och_strbuf *out) {
 
 void och_kl_print_unit(const och_kl_unit *u, och_strbuf *out) {
     for (const och_kl_decl *d = u->decls; d; d = d->next)
-        if (d->pos.file == u->files) och_kl_print_decl(d, out);
+        if (d->pos.file == u->files) print_decl(d, out);
 }

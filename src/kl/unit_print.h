@@ -7,11 +7,7 @@
 
 /* The declarations of the unit's first file. Names of files that it uses are not part of a tree. */
 void och_kl_print_unit(const och_kl_unit *u, och_strbuf *out);
-void och_kl_print_decl(const och_kl_decl *d, och_strbuf *out);
 /* In one line, but for a lambda's body; with as few parentheses as there may be. */
 void och_kl_print_expr(const och_kl_expr *e, och_strbuf *out);
-void och_kl_print_type(const och_kl_type_ast *t, och_strbuf *out);
-/* "+", "<<", "==" */
-const char *och_kl_op_text(int op);
 
 #endif

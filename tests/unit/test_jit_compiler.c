@@ -50,13 +50,17 @@ static void the_order(void **s) {
     mkdir(at("bin"), 0700);
     mkdir(at("home"), 0700);
     setenv("PATH", at("bin"), 1);
-    /* of the four that are there, in the order that is stated; each is taken away in turn */
-    static const char *const folders[] = {"rocm", "rocm/llvm", "rocm/llvm/bin", "venv", "venv/lib", "venv/lib/python3.11", "venv/lib/python3.11/site-packages",
-                                          "venv/lib/python3.11/site-packages/_rocm_sdk_core", "venv/lib/python3.11/site-packages/_rocm_sdk_core/lib",
-                                          "venv/lib/python3.11/site-packages/_rocm_sdk_core/lib/llvm", "venv/lib/python3.11/site-packages/_rocm_sdk_core/lib/llvm/bin"};
-    for (size_t i = 0; i < OCH_COUNT(folders); i++) mkdir(at(folders[i]), 0700);
-    static const char *const places[] = {"mine", "rocm/llvm/bin/clang", "venv/lib/python3.11/site-packages/_rocm_sdk_core/lib/llvm/bin/clang", "bin/amdclang++",
-                                         "bin/clang-22", "bin/clang-19", "bin/clang"};
+    /* of those that are there, in the order that is stated; each is taken away in turn */
+#define BELOW(python) "venv/lib/" python "/site-packages/_rocm_sdk_core/lib/llvm/bin/clang"
+    static const char *const places[] = {"mine", "rocm/llvm/bin/clang", BELOW("python3.11"), BELOW("python3.9"), /* the newer first */
+                                         "bin/amdclang++", "bin/clang-22", "bin/clang-19", "bin/clang"};
+#undef BELOW
+    for (size_t i = 0; i < OCH_COUNT(places); i++)
+        for (const char *slash = strchr(places[i], '/'); slash; slash = strchr(slash + 1, '/')) {
+            char name[128];
+            snprintf(name, sizeof name, "%.*s", (int)(slash - places[i]), places[i]);
+            mkdir(at(name), 0700);
+        }
     setenv("OCHRE_CLANG", at("mine"), 1);
     setenv("ROCM_PATH", at("rocm/"), 1);
     setenv("VIRTUAL_ENV", at("venv"), 1);
