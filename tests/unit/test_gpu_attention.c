@@ -1,16 +1,8 @@
 /* Tables of attention's kernels (src/op/gpu/attention_*.def): each row is a way to make its kernel, for all targets that take
  * it, in what LDS and registers these have; and which row a device's name finds. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "unit/kl_host.h"
 
 #include "base/size.h"
-#include "kl/builtin.h"
 #include "op/gpu/cuts.h"
 #include "target/target.h"
 
@@ -33,28 +25,9 @@ static const struct {
 };
 
 static void can_be_made(const char *file, const char *kernel, const char *target, const char *spec) {
-    och_err err = {0};
-    och_strbuf diag = {0};
-    och_kl_unit *u = NULL;
-    och_kl_code *c = NULL;
-    och_kl_profile p = {0};
-    och_kl_binding b[16];
-    int n = 0;
-    char words[256], *rest = words;
-    snprintf(words, sizeof words, "%s", spec);
-    for (char *at; (at = strtok_r(rest, ",", &rest)) && n < (int)OCH_COUNT(b);) {
-        char *value = strchr(at, '=');
-        assert_non_null(value);
-        *value++ = 0;
-        b[n++] = (och_kl_binding){at, value};
-    }
-    assert_int_equal(och_kl_parse_builtin(file, &u, &diag, &err), OCH_OK);
-    assert_int_equal(och_kl_profile_init(&p, target, 0, &err), OCH_OK);
-    if (och_kl_specialise(u, kernel, b, n, &p, &c, &diag, &err) != OCH_OK)
-        fail_msg("%s: %s: %s%s", target, spec, och_strbuf_str(&diag), err.message);
-    och_kl_code_destroy(c);
-    och_kl_unit_destroy(u);
-    och_strbuf_deinit(&diag);
+    made m;
+    specialise(file, NULL, kernel, target, spec, &m);
+    free(m.text);
 }
 
 static och_device device_of(const char *arch) {
