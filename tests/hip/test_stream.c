@@ -8,8 +8,11 @@ static void nap_ms(int ms) {
     struct timespec t = {ms / 1000, ms % 1000 * 1000000};
     nanosleep(&t, NULL);
 }
+/* Goes on when it is let, which is after the host has looked. */
+static _Atomic int let = 1;
 static void slow(void *flag) {
     nap_ms(60);
+    for (int i = 0; i < 30000 && !atomic_load(&let); i++) nap_ms(1);
     atomic_store((_Atomic int *)flag, 1);
 }
 typedef struct seen { _Atomic int *flag; int value; } seen;
@@ -21,10 +24,12 @@ TEST(a_stream_keeps_its_order_and_the_host_goes_on, "", NULL) {
     seen after = {&flag, -1};
     OK(H(hipStreamCreate)(&s));
     OK(H(hipStreamQuery)(s));
+    atomic_store(&let, 0);
     OK(H(hipLaunchHostFunc)(s, slow, (void *)&flag));
     OK(H(hipLaunchHostFunc)(s, look, &after));
     GIVES(hipErrorNotReady, H(hipStreamQuery)(s));
     CHECK(atomic_load(&flag) == 0);
+    atomic_store(&let, 1);
     OK(H(hipStreamSynchronize)(s));
     OK(H(hipStreamQuery)(s));
     CHECK(after.value == 1);
@@ -83,12 +88,14 @@ TEST(events_order_streams_and_tell_time, "", NULL) {
     OK(H(hipEventQuery)(e)); /* never recorded */
     GIVES(hipErrorInvalidHandle, H(hipEventElapsedTime)(&ms, start, e));
     OK(H(hipEventRecord)(start, a));
+    atomic_store(&let, 0);
     OK(H(hipLaunchHostFunc)(a, slow, (void *)&flag));
     OK(H(hipEventRecord)(e, a));
     GIVES(hipErrorNotReady, H(hipEventQuery)(e));
     GIVES(hipErrorNotReady, H(hipEventElapsedTime)(&ms, start, e));
     OK(H(hipStreamWaitEvent)(b, e, 0));
     OK(H(hipLaunchHostFunc)(b, look, &after));
+    atomic_store(&let, 1);
     OK(H(hipStreamSynchronize)(b));
     CHECK(after.value == 1);
     OK(H(hipEventSynchronize)(e));

@@ -90,16 +90,24 @@ static void what_cannot_start(void **s) {
 
 static void ends_in_time_with_its_children(void **s) {
     (void)s;
-    double began = och_now_seconds();
-    assert_int_equal(RUN(O(.timeout_ns = 300000000), "/bin/sh", "-c", "sleep 100 & echo $!; wait"), OCH_UNAVAILABLE);
-    assert_true(och_now_seconds() - began < 5);
-    assert_true(result.timed_out);
-    assert_non_null(strstr(error.message, "0.3 s"));
+    uint64_t timeout_ns = 300000000;
+    char said[16];
+    double began;
+    /* a loaded machine may not come to the echo in that time: then longer */
+    do {
+        began = och_now_seconds();
+        assert_int_equal(RUN(O(.timeout_ns = timeout_ns), "/bin/sh", "-c", "sleep 1000 & echo $!; wait"), OCH_UNAVAILABLE);
+        assert_true(och_now_seconds() - began < 100);
+        assert_true(result.timed_out);
+        snprintf(said, sizeof said, "%.1f s", (double)timeout_ns / 1e9);
+        assert_non_null(strstr(error.message, said));
+        timeout_ns *= 4;
+    } while (!result.out.size && timeout_ns < 30000000000);
     pid_t grandchild = atoi(och_strbuf_str(&result.out));
     assert_true(grandchild > 1);
     /* it may be a zombie of init's for a moment */
     bool gone = false;
-    for (int i = 0; i < 200 && !gone; i++) {
+    for (int i = 0; i < 3000 && !gone; i++) {
         char path[64], line[256] = "";
         snprintf(path, sizeof path, "/proc/%d/stat", (int)grandchild);
         FILE *f = fopen(path, "r");
@@ -109,32 +117,37 @@ static void ends_in_time_with_its_children(void **s) {
     }
     assert_true(gone);
     /* one that will not end when asked */
-    began = och_now_seconds();
-    assert_int_equal(RUN(O(.timeout_ns = 200000000), "/bin/sh", "-c", "trap '' TERM; echo on; while :; do sleep 0.05; done"),
-                     OCH_UNAVAILABLE);
-    assert_true(och_now_seconds() - began < 6);
+    timeout_ns = 200000000;
+    do {
+        assert_int_equal(RUN(O(.timeout_ns = timeout_ns), "/bin/sh", "-c", "trap '' TERM; echo on; while :; do sleep 0.05; done"),
+                         OCH_UNAVAILABLE);
+        timeout_ns *= 4;
+    } while (!result.out.size && timeout_ns < 30000000000);
     assert_string_equal(och_strbuf_str(&result.out), "on\n");
     assert_int_equal(result.signal, SIGKILL);
 }
 
 static atomic_bool flag;
 static void *raise_flag(void *arg) {
-    (void)arg;
-    usleep(200000);
+    usleep(*(useconds_t *)arg);
     atomic_store(&flag, true);
     return NULL;
 }
 
 static void cancelled(void **s) {
     (void)s;
-    atomic_store(&flag, false);
-    pthread_t t;
-    pthread_create(&t, NULL, raise_flag, NULL);
-    double began = och_now_seconds();
-    assert_int_equal(RUN(O(.cancel = &flag), "/bin/sh", "-c", "echo begun; exec sleep 100"), OCH_CANCELLED);
-    assert_true(och_now_seconds() - began < 5);
+    useconds_t after = 200000;
+    do {
+        atomic_store(&flag, false);
+        pthread_t t;
+        pthread_create(&t, NULL, raise_flag, &after);
+        double began = och_now_seconds();
+        assert_int_equal(RUN(O(.cancel = &flag), "/bin/sh", "-c", "echo begun; exec sleep 1000"), OCH_CANCELLED);
+        assert_true(och_now_seconds() - began < 100);
+        pthread_join(t, NULL);
+        after *= 4;
+    } while (!result.out.size && after < 30000000);
     assert_string_equal(och_strbuf_str(&result.out), "begun\n");
-    pthread_join(t, NULL);
     assert_int_equal(RUN(O(.cancel = &flag), "/bin/true"), OCH_CANCELLED);
 }
 
@@ -184,8 +197,8 @@ static void the_environment(void **s) {
 static void left_behind(void **s) {
     (void)s;
     double began = och_now_seconds();
-    assert_int_equal(RUN(NONE, "/bin/sh", "-c", "sleep 8 & echo hi"), OCH_OK);
-    assert_true(och_now_seconds() - began < 4);
+    assert_int_equal(RUN(NONE, "/bin/sh", "-c", "sleep 60 & echo hi"), OCH_OK);
+    assert_true(och_now_seconds() - began < 40);
     assert_string_equal(och_strbuf_str(&result.out), "hi\n");
     assert_int_equal(result.exit_status, 0);
 }
