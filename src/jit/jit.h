@@ -129,8 +129,9 @@ bool och_jit_dialect_of(int language, och_jit_dialect *out_dialect);
 
 /* Gives the code. `log`, which may be NULL, receives all that the compiler said, also where it failed.
  * COMPILE: the first diagnostic. UNAVAILABLE: no pack has it and no compiler was found; the message says which targets the
- * packs have, the command that builds the missing pack, and what compilers were looked for. INVALID: the request.
- * UNSUPPORTED: no compiler that is here can build it; CORRUPT: the compiler made something other than what was asked. */
+ * packs have, the command that builds the missing pack, and what compilers were looked for; or the compiler was not done in time.
+ * INVALID: the request. UNSUPPORTED: no compiler that is here can build it; CORRUPT: the compiler made something other than what
+ * was asked. NOTFOUND, IO: the compiler is there no more, or could not be started. CANCELLED. */
 och_status och_jit_get(och_jit *jit, const och_jit_request *request, och_jit_artifact **out_artifact, och_strbuf *log,
                        och_err *err) OCH_WARN_UNUSED;
 

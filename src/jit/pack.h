@@ -59,7 +59,7 @@ typedef struct och_pack_writer och_pack_writer;
 
 och_status och_pack_writer_create(och_pack_writer **out_writer, och_err *err) OCH_WARN_UNUSED;
 /* Adds what och_jit_get gave for the request (the artifact's target is the entry's); everything is copied. INVALID: no kernel
- * name, or that entry is there already. */
+ * name, or that entry is there already. RANGE: more than the format holds. */
 och_status och_pack_writer_add(och_pack_writer *writer, const och_jit_request *request, const och_jit_artifact *artifact,
                                och_err *err) OCH_WARN_UNUSED;
 /* Writes the file, atomically. Any number of times. */

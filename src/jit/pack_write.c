@@ -54,9 +54,11 @@ static och_status copy_bytes(och_pack_writer *w, const void *bytes, size_t n, co
 
 och_status och_pack_writer_add(och_pack_writer *w, const och_jit_request *q, const och_jit_artifact *a, och_err *err) {
     if (!q->kernel || !*q->kernel) return och_err_set(err, OCH_INVALID, "a pack: expected a kernel with a name, found none");
-    if (!a->code_bytes || (uint64_t)a->code_bytes > PACK_MAX_BYTES || (uint64_t)a->record_bytes > PACK_MAX_BYTES ||
-        w->n >= PACK_MAX_ENTRIES)
+    if (!a->code_bytes || (uint64_t)a->code_bytes > PACK_MAX_BYTES)
         return och_err_set(err, OCH_RANGE, "a pack: %s: expected 1 byte to 4 GiB of code, found %zu", q->kernel, a->code_bytes);
+    if ((uint64_t)a->record_bytes > PACK_MAX_BYTES)
+        return och_err_set(err, OCH_RANGE, "a pack: %s: expected at most 4 GiB of record, found %zu", q->kernel, a->record_bytes);
+    if (w->n >= PACK_MAX_ENTRIES) return och_err_set(err, OCH_RANGE, "a pack: %s: expected at most %u kernels", q->kernel, PACK_MAX_ENTRIES);
     if (w->n == w->capacity) {
         size_t capacity = w->capacity ? 2 * w->capacity : 64;
         item *items = och_realloc_array(w->items, capacity, sizeof *items);

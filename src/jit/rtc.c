@@ -244,9 +244,10 @@ static och_status run(const och_candidate *c, const char *label, const char *tex
     if (!k->GetProgramLogSize(p, &n) && n > 1 && n <= LOG_BYTES) {
         char *log = och_calloc(n + 1, 1);
         if (log && !k->GetProgramLog(p, log)) och_strbuf_puts(&out->log, log);
-        if (!log) st = och_err_nomem(err, n, "a compiler's log");
+        st = log ? och_strbuf_status(&out->log, err) : och_err_nomem(err, n, "a compiler's log");
         och_free(log);
     }
+    if (st != OCH_OK) goto done;
     if (rc) {
         const char *line;
         och_first_diagnostic(och_strbuf_str(&out->log), &line, &n);
@@ -254,7 +255,6 @@ static och_status run(const och_candidate *c, const char *label, const char *tex
                                 n ? line : error_text(k, rc));
         goto done;
     }
-    if (st != OCH_OK) goto done;
     rc = k->code_size(p, &n);
     if (!rc && n > CODE_BYTES) {
         st = och_err_set(err, OCH_COMPILE, "%s: %s: expected at most %zu bytes of code, found %zu", label, c->label,

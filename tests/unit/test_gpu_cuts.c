@@ -1,4 +1,4 @@
-/* How products are cut: what is known without the tables' figures, which are measured. */
+/* How products are cut: what is known without the tables' figures, which are measured. And what scratch they ask for. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,6 +9,7 @@
 
 #include "base/size.h"
 #include "op/gpu/cuts.h"
+#include "op/gpu/gpu.h"
 
 static const char *const archs[] = {"sm_90", "sm_86", "sm_120", "gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1151"};
 static const och_dtype formats[] = {OCH_DTYPE_F16, OCH_DTYPE_BF16, OCH_DTYPE_Q4_K, OCH_DTYPE_Q8_0, OCH_DTYPE_Q6_K};
@@ -28,6 +29,9 @@ static void is_prefix(const char *spec) { assert_true(!*spec || spec[strlen(spec
 /* The way that a number of rows has is for that number, that format and that device, and is wide enough. */
 static void fits(const och_device *d, och_dtype format, int64_t m, int64_t n, const och_gpu_tiles *t) {
     is_prefix(t->spec), is_prefix(t->three), is_prefix(t->pair);
+    /* A call's scratch has activations as its products take them, together or apart. */
+    assert_true(!*t->three || !strstr(t->three, "T=bf16") == !strstr(t->spec, "T=bf16"));
+    assert_true(!*t->pair || !strstr(t->pair, "T=bf16") == !strstr(t->spec, "T=bf16"));
     if (!t->arch) return;
     assert_int_equal(strncmp(d->info.arch, t->arch, strlen(t->arch)), 0);
     assert_true(t->format == format || t->format == OCH_DTYPE_NONE);
@@ -97,7 +101,31 @@ static void known_devices(void **state) {
     }
 }
 
+/* Shapes whose scratch is no number of 64 bits ask for more than any device has, and none asks for less than its activations. */
+static void scratch_does_not_wrap(void **state) {
+    (void)state;
+    static const int bits[] = {0, 4, 13, 20, 31, 40, 50, 59, 62};
+    och_device d = device_of("sm_90", 132);
+    for (size_t f = 0; f < OCH_COUNT(formats); f++)
+        for (size_t i = 0; i < OCH_COUNT(bits) * OCH_COUNT(bits) * OCH_COUNT(bits); i++)
+            for (int gate = 0; gate < 2; gate++) {
+                int64_t n = INT64_C(1) << bits[i % OCH_COUNT(bits)], k = INT64_C(1) << OCH_MAX(bits[i / OCH_COUNT(bits) % OCH_COUNT(bits)], 8),
+                        m = INT64_C(1) << bits[i / OCH_COUNT(bits) / OCH_COUNT(bits)];
+                och_op_call c = {.op = OCH_OP_LINEAR};
+                c.attr.linear.n_weights = gate ? 2 : 1;
+                c.attr.linear.glu = gate ? OCH_ACT_SILU : OCH_ACT_NONE;
+                c.in[OCH_LINEAR_X] = (och_tensor){.dtype = OCH_DTYPE_F32, .rows = n, .cols = k};
+                for (int w = 0; w <= gate; w++)
+                    c.in[OCH_LINEAR_W0 + w] = (och_tensor){.dtype = formats[f], .layout = OCH_LAYOUT_PLANES, .rows = m, .cols = k};
+                long double least = (long double)n * ((long double)k + (gate ? 8.0L * (long double)m : 0.0L));
+                if ((long double)och_gpu_linear_scratch(&d, &c) < least && least < 0x1p64L)
+                    fail_msg("format %d: %lld rows of %lld, %lld of the weight: too little", (int)formats[f], (long long)n, (long long)k, (long long)m);
+                if (least >= 0x1p64L) assert_true(och_gpu_linear_scratch(&d, &c) == UINT64_MAX);
+            }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_way_is_met), cmocka_unit_test(unknown_devices), cmocka_unit_test(known_devices)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_way_is_met), cmocka_unit_test(unknown_devices), cmocka_unit_test(known_devices),
+                                       cmocka_unit_test(scratch_does_not_wrap)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

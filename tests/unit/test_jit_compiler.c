@@ -673,6 +673,57 @@ static void targets_of_an_old_hiprtc(void **s) {
     unsetenv("OCHRE_HIPRTC");
 }
 
+/* A library that takes its first text, which is the probe, and says something of each. */
+static const char refusing_hiprtc[] =
+    "#include <string.h>\n"
+    "static const char code[] = \"clang version 19.0.0\", log[] = \"t.hip:1: error: not that\";\n"
+    "static int taken;\n"
+    "int hiprtcCreateProgram(void **p, const char *t, const char *n, int k, const char **h, const char **i) { *p = &taken; return 0; }\n"
+    "int hiprtcCompileProgram(void *p, int n, const char **o) { return taken++ ? 6 : 0; }\n"
+    "int hiprtcDestroyProgram(void **p) { return 0; }\n"
+    "int hiprtcGetProgramLogSize(void *p, size_t *n) { *n = sizeof log; return 0; }\n"
+    "int hiprtcGetProgramLog(void *p, char *l) { memcpy(l, log, sizeof log); return 0; }\n"
+    "const char *hiprtcGetErrorString(int e) { return \"an error\"; }\n"
+    "int hiprtcVersion(int *a, int *b) { *a = 7, *b = 0; return 0; }\n"
+    "int hiprtcGetCodeSize(void *p, size_t *n) { *n = sizeof code; return 0; }\n"
+    "int hiprtcGetCode(void *p, char *c) { memcpy(c, code, sizeof code); return 0; }\n";
+
+/* Whichever allocation is refused while a library refuses a text: the status is the message's. */
+static void the_first_error_is_told(void **s) {
+    (void)s;
+    fresh();
+    char command[700];
+    write_text(at("refusing.c"), refusing_hiprtc);
+    snprintf(command, sizeof command, "cc -w -shared -fPIC -o %s/librefusing.so %s/refusing.c 2> /dev/null", folder, folder);
+    if (system(command)) skip(); /* no compiler for this machine */
+    setenv("OCHRE_HIPRTC", at("librefusing.so"), 1);
+    och_compilers *all = list("hiprtc");
+    och_err e = {0};
+    och_jit_request q = real_request("gfx1100");
+    const och_candidate *c = pick(all, q, &e);
+    if (!c) fail_msg("%s", e.message);
+    och_jit_job job;
+    assert_ok(och_jit_job_init(&q, &job, &e), e);
+    uint64_t n_memory = 0;
+    for (uint64_t n = 1;; n++) {
+        och_compiled made;
+        och_err_clear(&e);
+        och_alloc_fail_at(n);
+        och_status st = och_compile(c, &job, &(och_compile_limits){0}, &made, &e);
+        uint64_t count = och_alloc_count();
+        och_alloc_fail_at(0);
+        och_compiled_deinit(&made);
+        if (st != e.status) fail_msg("allocation %d: %s, which says: %s", (int)n, och_status_name(st), e.message);
+        if (st == OCH_COMPILE) assert_has(e.message, "error: not that");
+        else assert_int_equal(st, OCH_NOMEM);
+        n_memory += st == OCH_NOMEM;
+        if (count < n) break;
+    }
+    assert_true(n_memory > 2);
+    och_compilers_destroy(all);
+    unsetenv("OCHRE_HIPRTC");
+}
+
 static void a_real_nvrtc(void **s) {
     (void)s;
     fresh();
@@ -707,7 +758,7 @@ int main(void) {
         cmocka_unit_test(diagnostics),         cmocka_unit_test(the_text_reaches_it), cmocka_unit_test(what_clang_leaves),
         cmocka_unit_test(code_objects),        cmocka_unit_test(ptx),
         cmocka_unit_test(a_real_clang),        cmocka_unit_test(real_hiprtcs), cmocka_unit_test(targets_of_an_old_hiprtc),
-        cmocka_unit_test(a_real_nvrtc),
+        cmocka_unit_test(the_first_error_is_told), cmocka_unit_test(a_real_nvrtc),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -26,8 +26,8 @@ typedef struct och_gpu_kernel {
 OCH_WARN_UNUSED och_status och_gpu_kernel_get(const och_device *d, const char *kernel, const och_gpu_kernel **out_kernel,
                                               och_err *err, const char *spec, ...) OCH_PRINTF(5, 6);
 
-/* What och_gpu_kernel_get says of code that is not to be had here, where another way may be: no pack has it, and there is no compiler
- * (UNAVAILABLE) or none that makes code of the target (UNSUPPORTED). */
+/* What och_gpu_kernel_get says of code that is not to be had here, where another way may be: no pack has it, and there is no compiler,
+ * or it was not done in time (UNAVAILABLE), or none makes code of the target (UNSUPPORTED). */
 static inline bool och_gpu_absent(och_status st) { return st == OCH_UNAVAILABLE || st == OCH_UNSUPPORTED; }
 
 /* The kernel as `cut` says beside spec, "" or ",WAVES=16", or without it where packs hold the plain one alone and nothing here makes

@@ -278,10 +278,14 @@ static uint64_t q8_bytes(int64_t k) {
 static uint64_t f32_bytes(int64_t k) { return (uint64_t)(k + 7) / 8 * 32; }
 static uint64_t f16_bytes(int64_t k) { return (uint64_t)(k + 31) / 32 * 64; }
 
+#define MOST_SCRATCH_COLS ((int64_t)1 << 56) /* the bytes of a row of each kind together are a number of 64 bits */
+
 uint64_t och_gpu_linear_scratch(const och_device *d, const och_op_call *c) {
     const och_attr_linear *a = &c->attr.linear;
     int64_t k = c->in[OCH_LINEAR_X].cols;
     uint64_t n = (uint64_t)c->in[OCH_LINEAR_X].rows, m = (uint64_t)c->in[OCH_LINEAR_W0].rows, q8 = 0, f32 = 0, f16[HALF_KINDS] = {0};
+    uint64_t all;
+    if (k > MOST_SCRATCH_COLS || m > MOST_SCRATCH_COLS) return UINT64_MAX; /* which no device has */
     for (int i = 0; i < a->n_weights; i++) {
         const och_tensor *w = &c->in[OCH_LINEAR_W0 + i];
         if (quantised(w)) q8 = q8_bytes(k);
@@ -291,7 +295,7 @@ uint64_t och_gpu_linear_scratch(const och_device *d, const och_op_call *c) {
     uint64_t row = q8 + f32 + f16[HALF_F16] + f16[HALF_BF16];
     /* With a gate: both products as they are, before the activation. */
     if (a->glu != OCH_ACT_NONE) row += 2 * ((m + 3) / 4 * 16);
-    return n * row + 10 * 256;
+    return och_u64_mul(n, row, &all) && och_u64_add(all, 10 * 256, &all) ? all : UINT64_MAX;
 }
 
 /* What a product reads as activations. */
