@@ -24,13 +24,13 @@ static void lay_out(och_jit_kernel *k) {
     k->request.kernarg_bytes = n ? k->args[n - 1].offset_bytes + k->args[n - 1].size_bytes : 0;
 }
 
-static void identify(och_jit_kernel *k, const och_kl_unit *unit) {
+void och_jit_source_id(const och_kl_unit *unit, char out_hex[OCH_HASH_HEX_BYTES]) {
     och_hash h;
     const unsigned char emitter[] = {OCH_KL_EMITTER & 255, OCH_KL_EMITTER >> 8};
     och_hash_init(&h);
     och_hash_part(&h, emitter, sizeof emitter);
     for (const och_kl_file *f = unit->files; f; f = f->next) och_hash_part(&h, f->text, f->n_bytes);
-    och_hash_hex(och_hash_digest(&h), k->source_id);
+    och_hash_hex(och_hash_digest(&h), out_hex);
 }
 
 och_status och_jit_kernel_init(och_jit_kernel *k, const och_kl_unit *unit, const char *kernel,
@@ -47,7 +47,7 @@ och_status och_jit_kernel_init(och_jit_kernel *k, const och_kl_unit *unit, const
     if (st == OCH_OK) st = och_strbuf_status(&k->text, err);
     if (st == OCH_OK) st = och_strbuf_status(&k->record, err);
     if (st != OCH_OK) return st;
-    identify(k, unit);
+    och_jit_source_id(unit, k->source_id);
     const och_kl_signature *s = &k->signature;
     k->request = (och_jit_request){
         .kernel = s->kernel,

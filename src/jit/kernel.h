@@ -22,6 +22,8 @@ typedef struct och_jit_kernel {
 OCH_WARN_UNUSED och_status och_jit_kernel_init(och_jit_kernel *k, const och_kl_unit *unit, const char *kernel,
                                                const och_kl_binding *bindings, int n_bindings,
                                                const och_kl_profile *profile, och_strbuf *diag, och_err *err);
+/* The source_id of each of the unit's kernels. */
+void och_jit_source_id(const och_kl_unit *unit, char out_hex[OCH_HASH_HEX_BYTES]);
 void och_jit_kernel_deinit(och_jit_kernel *k); /* a zeroed one is allowed */
 
 #endif

@@ -41,7 +41,7 @@ static const command commands[] = {
     {"ops", och_cmd_ops, "list the ops and which provider covers them on which device"},
     {"kernels", och_cmd_kernels, "GPU kernels: list, emit, build, check, disassemble, pack"},
     {"targets", och_cmd_targets, "what kernels can be compiled for"},
-    {"tune", och_cmd_tune, "measure which products the vendor's library computes faster: list, clear"},
+    {"tune", och_cmd_tune, "measure how a device's products are fastest: list, clear"},
     {"cache", och_cmd_cache, "compiled kernels that are kept: list, verify, clear"},
 };
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """`ochre tune` from outside: what it lists and forgets, what it refuses. Products are timed on real devices alone; that measured
-times are kept and decide is unit/test_blas's.
+times are kept and decide is unit/test_blas's, and that measured cuts do, unit/test_gpu_tune's.
 
     test_tune.py OCHRE HIPBLASLT [unittest arguments]
 
@@ -21,6 +21,15 @@ BOARD = ('A "board", größer', "gfx1151", "HIP 7.0", "hipBLASLt 1.0.0", "0.1.0"
 OTHER = ("another", "sm_90", "CUDA 13.0", "cuBLASLt 13.1.0", "0.1.0")
 TIMES = [(BOARD, "Q4_K", 4096, 2048, 16, 10.5, 21.25), (BOARD, "Q4_K", 4096, 2048, 512, 100.0, 50.0),
          (OTHER, "BF16", 14336, 4096, 2048, 7.0, 7.0)]
+CUT_NAMES = ("device", "arch", "driver", "source")
+CUT_BOARD, CUT_OTHER = BOARD[:3] + ("0123456789abcdef" * 2,), OTHER[:3] + ("f" * 32,)
+CUTS = [(CUT_BOARD, "matvec", "Q4_K", "Q4_K", 4096, 2048, "ROWS=2,U=2,", 10.5, 8.25),
+        (CUT_BOARD, "matvec_qkv", "Q4_K", "Q6_K", 6144, 2048, "", 7.5, 7.25),
+        (CUT_OTHER, "matvec_glu", "BF16", "BF16", 14336, 4096, "U=2,", 50.0, 40.0)]
+
+
+def cut(key, kernel, dtype, dtype_v, m, k, cut, present_us, cut_us):
+    return dict(zip(CUT_NAMES, key), kernel=kernel, dtype=dtype, dtype_v=dtype_v, m=m, k=k, cut=cut, present_us=present_us, cut_us=cut_us)
 
 
 def record(key, dtype, m, k, rows, kernel_us, library_us):
@@ -31,13 +40,16 @@ class Tune(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.mkdtemp(dir=TMP.name)
         self.store = os.path.join(self.folder, "blas.json")
+        self.cuts = os.path.join(self.folder, "cuts.json")
 
-    def write(self, text):
-        with open(self.store, "w") as f:
+    def write(self, text, path=None):
+        with open(path or self.store, "w") as f:
             f.write(text)
 
-    def measured(self):
+    def measured(self, cuts=False):
         self.write(json.dumps({"format": 1, "products": [record(*t) for t in TIMES]}))
+        if cuts:
+            self.write(json.dumps({"format": 1, "cuts": [cut(*c) for c in CUTS]}), self.cuts)
 
     def tune(self, *args, code=0, stdout=subprocess.PIPE, **env):
         e = {k: v for k, v in os.environ.items() if not k.startswith("OCHRE_")}
@@ -53,12 +65,12 @@ class Tune(unittest.TestCase):
     def test_help(self):
         text = self.tune("--help")
         self.assertLess(max(map(len, text.splitlines())), 129)
-        for part in ("usage: ochre tune [MODEL]", "--list", "--clear", "--json", "--synthetic SHAPE", "\n  ochre tune --list\n", "docs/blas.md"):
+        for part in ("usage: ochre tune [MODEL]", "--list", "--clear", "--json", "--synthetic SHAPE", "--seconds N", "\n  ochre tune --list\n", "docs/tuning.md"):
             self.assertIn(part, text)
 
     def test_nothing_was_measured(self):
         self.assertEqual(self.tune("--list"), "nothing was measured\n")
-        self.assertEqual(json.loads(self.tune("--list", "--json")), {"products": []})
+        self.assertEqual(json.loads(self.tune("--list", "--json")), {"cuts": [], "products": []})
         self.assertEqual(self.tune("--clear"), "nothing was measured\n")
         self.assertEqual(json.loads(self.tune("--clear", "--json")), {"removed": False})
         self.assertEqual(os.listdir(self.folder), [])
@@ -94,7 +106,39 @@ class Tune(unittest.TestCase):
         self.assertEqual(os.listdir(self.folder), ["v1"])
         self.measured()
         self.assertEqual(json.loads(self.tune("--clear", "--json")), {"removed": True})
-        self.assertEqual(json.loads(self.tune("--list", "--json")), {"products": []})
+        self.assertEqual(json.loads(self.tune("--list", "--json")), {"cuts": [], "products": []})
+        self.measured(cuts=True)
+        self.assertEqual(self.tune("--clear"), "measured times were removed\n")
+        self.assertEqual(os.listdir(self.folder), ["v1"])
+        self.write(json.dumps({"format": 1, "cuts": []}), self.cuts)
+        self.assertEqual(json.loads(self.tune("--clear", "--json")), {"removed": True})
+        self.assertEqual(os.listdir(self.folder), ["v1"])
+
+    def test_how_products_with_one_row_are_cut(self):
+        self.measured(cuts=True)
+        lines = self.tune("--list").splitlines()
+        self.assertEqual(len(lines), 10)  # four headings, which cuts stand before
+        self.assertEqual(lines[0], 'A "board", größer (gfx1151), HIP 7.0: one row: as it is, the fastest, how that is cut')
+        self.assertEqual(lines[1].split(), "Q4_K 4096 x 2048 matvec 10.5 us 8.2 us ROWS=2,U=2".split())
+        self.assertEqual(lines[2].split(), "Q4_K+Q6_K 6144 x 2048 matvec_qkv 7.5 us 7.2 us as it is".split())
+        self.assertTrue(lines[3].startswith("another (sm_90), CUDA 13.0: "))
+        self.assertEqual(lines[4].split()[-1], "U=2")
+        self.assertTrue(lines[5].endswith("kernels, library, the faster"))
+        found = json.loads(self.tune("--json", "--list"))
+        self.assertEqual(found["cuts"], [cut(*c) for c in CUTS])
+        self.assertEqual(len(found["products"]), len(TIMES))
+
+    def test_cuts_that_are_none(self):
+        bad = json.dumps({"format": 1, "cuts": [dict(cut(*CUTS[0]), kernel="matmul")]})
+        for text, wanted in (("{", "cuts.json"), ('{"format": 9, "cuts": []}', "expected format 1, found 9"), (bad, 'found "matmul"')):
+            self.measured()
+            self.write(text, self.cuts)
+            for more in ([], ["--json"]):
+                error = self.tune("--list", *more, code=1)
+                self.assertIn(self.cuts, error)
+                self.assertIn(wanted, error)
+            self.tune("--clear")
+            self.assertEqual(os.listdir(self.folder), [])
 
     def test_a_file_that_is_none(self):
         for text, wanted in (("{", "blas.json"), ('{"format": 9, "products": []}', "expected format 1, found 9"),
@@ -119,6 +163,7 @@ class Tune(unittest.TestCase):
                              (["--list", "--synthetic", "tiny"], "--list is of all"), (["--list", "--format", "F16"], "--list is of all"),
                              (["m.gguf", "--format", "F16"], "weight format of --synthetic"),
                              (["--synthetic", "tiny", "--format", "Q9"], 'expected a weight format, found "Q9"'),
+                             (["--list", "--seconds", "9"], "--list is of all"), (["m.gguf", "--seconds", "0"], "--seconds"),
                              (["--lits"], "did you mean --list?"), (["--list=1"], "--list"), (["--device"], "--device")):
             self.measured()
             error = self.tune(*args, code=2)

@@ -1,18 +1,15 @@
 /* A product by the kernels and by the library, in turns. */
 #include "op/blas/time.h"
 
-#include "base/alloc.h"
 #include "base/size.h"
 #include "base/thread.h"
 #include "op/blas/blas.h"
 #include "op/gpu/gpu.h"
-#include "quant/format.h"
-#include "quant/planes.h"
+#include "op/gpu/tune_time.h"
 
 #include <stdlib.h>
-#include <string.h>
 
-enum { ROUNDS = 7, MOST_RUNS = 50, MOST_COPIES = 8, DISTINCT_ROWS = 61 };
+enum { ROUNDS = 7, MOST_RUNS = 50, MOST_COPIES = 8 };
 #define ROUND_SECONDS 0.003
 
 typedef struct bench {
@@ -24,47 +21,12 @@ typedef struct bench {
     int n_copies, next;
 } bench;
 
-static float uniform(uint64_t *s) { /* of [-1, 1); xorshift64, Marsaglia 2003 */
-    *s ^= *s << 13;
-    *s ^= *s >> 7;
-    *s ^= *s << 17;
-    return (float)(*s >> 40) * 0x1p-23f - 1.0f;
-}
-
-/* Numbers like a model's: what matrix units draw, and so their clock, depends on them. */
-static och_status upload(bench *b, och_buf *to, const och_tensor *t, bool weight, och_err *err) {
+static och_status upload(bench *b, const och_tensor *w, const och_tensor *x, och_err *err) {
     const och_device_vtable *v = b->q->device->vtable;
-    uint64_t row, seed = weight ? 0x9e3779b97f4a7c15u : 0xd1b54a32d192ed03u, bytes = weight ? b->w_bytes : 0;
-    och_status st = OCH_OK;
-    if (!och_dtype_row_bytes(t->dtype, (uint64_t)t->cols, &row))
-        return och_err_set(err, OCH_RANGE, "a row of %lld overflows", (long long)t->cols);
-    if (!weight) bytes = row * (uint64_t)t->rows;
-    char *native = och_malloc_array((size_t)t->rows, row), *image = och_malloc_array(bytes, 1);
-    float *values = och_malloc_array((size_t)t->cols, sizeof *values);
-    if (!native || !image || !values) {
-        st = och_err_nomem(err, row * (uint64_t)t->rows + bytes, "a product's operands");
-        goto done;
-    }
-    for (int64_t r = 0; r < t->rows && st == OCH_OK; r++) {
-        char *at = native + (uint64_t)r * row;
-        if (r >= DISTINCT_ROWS) { /* coding is slow */
-            memcpy(at, at - DISTINCT_ROWS * row, row);
-            continue;
-        }
-        for (int64_t j = 0; j < t->cols; j++) values[j] = (weight ? 0.05f : 1.0f) * uniform(&seed);
-        st = och_format_encode_row(t->dtype, values, at, (uint64_t)t->cols, err);
-    }
-    if (st == OCH_OK && weight) och_planes_pack(t->dtype, t->rows, t->cols, native, image, 0, t->rows);
-    else if (st == OCH_OK) memcpy(image, native, bytes);
-    if (st == OCH_OK) st = v->copy_to_device(b->q, to->addr, image, bytes, err);
-    for (int i = 1; weight && i < b->n_copies && st == OCH_OK; i++)
-        st = v->copy(b->q, och_dev_addr_add(to->addr, (uint64_t)i * bytes), to->addr, bytes, err);
-    if (st == OCH_OK) st = v->synchronise(b->q, err);
-done:
-    och_free(values);
-    och_free(image);
-    och_free(native);
-    return st;
+    OCH_TRY(och_gpu_tune_upload(b->q, b->w.addr, w, true, b->w_bytes, err));
+    for (int i = 1; i < b->n_copies; i++)
+        OCH_TRY(v->copy(b->q, och_dev_addr_add(b->w.addr, (uint64_t)i * b->w_bytes), b->w.addr, b->w_bytes, err));
+    return och_gpu_tune_upload(b->q, b->x.addr, x, false, 0, err);
 }
 
 static och_status set_up(bench *b, och_dtype t, int64_t m, int64_t k, int64_t rows, och_err *err) {
@@ -91,8 +53,7 @@ static och_status set_up(bench *b, och_dtype t, int64_t m, int64_t k, int64_t ro
     OCH_TRY(och_buf_alloc(d, (uint64_t)rows * (uint64_t)k * 4, OCH_MEM_DEVICE, &b->x, err));
     OCH_TRY(och_buf_alloc(d, (uint64_t)rows * (uint64_t)m * 4, OCH_MEM_DEVICE, &b->y, err));
     OCH_TRY(och_buf_alloc(d, och_blas_linear_scratch(d, c), OCH_MEM_DEVICE, &b->scratch, err));
-    OCH_TRY(upload(b, &b->w, &c->in[OCH_LINEAR_W0], true, err));
-    OCH_TRY(upload(b, &b->x, &c->in[OCH_LINEAR_X], false, err));
+    OCH_TRY(upload(b, &c->in[OCH_LINEAR_W0], &c->in[OCH_LINEAR_X], err));
     c->in[OCH_LINEAR_X].addr = b->x.addr, c->in[OCH_LINEAR_X].host = b->x.host;
     c->out[0].addr = b->y.addr, c->out[0].host = b->y.host;
     c->in[OCH_LINEAR_W0].row_bytes = 0;

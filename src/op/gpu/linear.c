@@ -9,6 +9,7 @@
 
 #include "base/size.h"
 #include "op/gpu/cuts.h"
+#include "op/gpu/tune.h"
 #include "quant/capability.h"
 #include "quant/format.h"
 #include "quant/planes.h"
@@ -73,22 +74,40 @@ static bool takes_ycodes(const och_device *d, const och_op_call *c) {
     return enough && quantised(w) && w[0].dtype == w[1].dtype && coded(d, c, 1);
 }
 
+/* The kernel as `cut` says, or as `otherwise` does where that is not to be had here. */
+static och_status cut_kernel(const och_device *d, const char *kernel, const char *cut, const char *otherwise, const char *spec,
+                             const och_gpu_kernel **out_k, och_err *err) {
+    och_status st = och_gpu_kernel_get(d, kernel, out_k, err, "%s%s", cut, spec);
+    if (!och_gpu_absent(st) || cut == otherwise) return st;
+    och_err_clear(err);
+    return och_gpu_kernel_get(d, kernel, out_k, err, "%s%s", otherwise, spec);
+}
+
 static och_status codes_kernel(const och_device *d, const och_op_call *c, int b, const och_gpu_kernel **out_k, och_err *err) {
-    const char *cut = coded(d, c, b);
-    if (!cut) return och_err_set(err, OCH_UNAVAILABLE, "codes of %d rows are made by a kernel of their own", b);
-    return och_gpu_kernel_get(d, "matvec_glu_codes", out_k, err, "%sF=%s,ACT=%d,B=%d", cut,
-                              och_format_get(c->in[OCH_LINEAR_W0].dtype)->name, (int)c->attr.linear.glu, b);
+    const och_tensor *w = &c->in[OCH_LINEAR_W0];
+    const char *known = coded(d, c, b);
+    char spec[48];
+    if (!known) return och_err_set(err, OCH_UNAVAILABLE, "codes of %d rows are made by a kernel of their own", b);
+    const char *cut = b > 1 ? known : och_gpu_tune_cut(d, OCH_GPU_CUT_CODES, w, known);
+    snprintf(spec, sizeof spec, "F=%s,ACT=%d,B=%d", och_format_get(w->dtype)->name, (int)c->attr.linear.glu, b);
+    return cut_kernel(d, "matvec_glu_codes", cut, known, spec, out_k, err);
 }
 
 /* `early`: units of a lane to load before what x comes from has ended, 0: as tuned. */
 static och_status vec_kernel(const och_device *d, const och_tensor *w, int b, int early, och_act glu, bool invariant,
                              const och_gpu_kernel **out_k, och_err *err) {
     const char *f = och_format_get(w->dtype)->name;
-    if (glu != OCH_ACT_NONE) return och_gpu_kernel_get(d, "matvec_glu", out_k, err, "F=%s,ACT=%d,B=%d", f, (int)glu, b);
+    bool alone = b == 1 && !invariant;
+    if (glu != OCH_ACT_NONE) {
+        const char *plain = "", *cut = alone ? och_gpu_tune_cut(d, OCH_GPU_CUT_GLU, w, plain) : plain;
+        char spec[48];
+        snprintf(spec, sizeof spec, "F=%s,ACT=%d,B=%d", f, (int)glu, b);
+        return cut_kernel(d, "matvec_glu", cut, plain, spec, out_k, err);
+    }
     /* Two rounds of clusters for eight rows of x would take more scalar registers than waves of 64 have. */
     if (short_rows(w)) return och_gpu_kernel_get(d, "matvec", out_k, err, "F=%s,B=%d,C=8,PER=%d", f, b, b == MAX_B ? 32 : 64);
     /* A way of one row alone, whose sums then are not those that it has among others. */
-    const char *cut = invariant || b > 1 ? "" : och_gpu_row_cut(d, w->dtype, w->rows, false);
+    const char *cut = alone ? och_gpu_tune_cut(d, OCH_GPU_CUT_VEC, w, och_gpu_row_cut(d, w->dtype, w->rows, false)) : "";
     bool asks = early && b == 1 && !*cut;
     och_status st = asks ? och_gpu_kernel_get(d, "matvec", out_k, err, "EARLY=%d,F=%s,B=1", early, f)
                          : och_gpu_kernel_get(d, "matvec", out_k, err, "%sF=%s,B=%d", cut, f, b);
@@ -160,8 +179,10 @@ static och_status own_kernel(const och_device *d, const och_op_call *c, int widt
 
 static och_status qkv_kernel(const och_device *d, const och_op_call *c, const och_gpu_kernel **out_k, och_err *err) {
     const och_tensor *w = &c->in[OCH_LINEAR_W0];
-    return och_gpu_kernel_get(d, "matvec_qkv", out_k, err, "%sF=%s,G=%s", och_gpu_row_cut(d, w->dtype, w->rows, true), och_format_get(w[0].dtype)->name,
-                              och_format_get(w[2].dtype)->name);
+    const char *known = och_gpu_row_cut(d, w->dtype, w->rows, true), *cut = och_gpu_tune_cut(d, OCH_GPU_CUT_QKV, w, known);
+    char spec[48];
+    snprintf(spec, sizeof spec, "F=%s,G=%s", och_format_get(w[0].dtype)->name, och_format_get(w[2].dtype)->name);
+    return cut_kernel(d, "matvec_qkv", cut, known, spec, out_k, err);
 }
 
 static const och_gpu_tiles *tiles_of(const och_device *d, const och_tensor *w, int64_t n) {

@@ -14,6 +14,7 @@
 #include "dev/capture.h"
 #include "jit/kernel.h"
 #include "kl/builtin.h"
+#include "op/gpu/tune.h"
 #include "op/memo.h"
 
 #include <pthread.h>
@@ -49,6 +50,7 @@ typedef struct store {
     och_device *device; /* the device that owns the store */
     och_kl_profile profile;
     och_gpu_wish wish;
+    och_gpu_tune_state cuts;
     och_jit *jit; /* shared with the devices of the same runtime */
     pthread_mutex_t lock;
     pthread_cond_t more, done; /* something was queued, or `quit`; something was compiled */
@@ -120,6 +122,14 @@ static och_status find_unit(const char *kernel, const och_kl_unit **out_unit, oc
     return st;
 }
 
+och_status och_gpu_kernel_source(const char *kernel, char out_hex[OCH_HASH_HEX_BYTES], och_err *err) {
+    const och_kl_unit *unit;
+    out_hex[0] = 0;
+    OCH_TRY(find_unit(kernel, &unit, err));
+    och_jit_source_id(unit, out_hex);
+    return OCH_OK;
+}
+
 static void drop_text(entry *e) {
     if (e->printed) och_jit_kernel_deinit(e->printed);
     och_free(e->printed);
@@ -143,6 +153,7 @@ static void store_destroy(void *p) {
             och_free(e);
         }
     och_jit_unshare(s->jit);
+    och_gpu_tune_deinit(&s->cuts);
     pthread_cond_destroy(&s->more);
     pthread_cond_destroy(&s->done);
     pthread_mutex_destroy(&s->lock);
@@ -188,6 +199,13 @@ och_gpu_wish och_gpu_wish_of(const och_device *d) {
     och_err why; /* which is told to whoever asks for a kernel */
     och_err_clear(&why);
     return store_of(d, &s, &why) == OCH_OK ? s->wish : read_wish();
+}
+
+och_gpu_tune_state *och_gpu_tune_of(const och_device *d) {
+    store *s;
+    och_err why; /* as above */
+    och_err_clear(&why);
+    return store_of(d, &s, &why) == OCH_OK ? &s->cuts : NULL;
 }
 
 /* "A=x,B=y" cut in place. */
