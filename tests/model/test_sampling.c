@@ -71,7 +71,11 @@ static void tell(och_session *s, unsigned members, int n_steps, int penalised_at
 static void the_device_chooses_what_the_host_does(void **state) {
     (void)state;
     enum { STEPS = 24 };
+#ifdef __SANITIZE_THREAD__ /* which finds the same threads in each, and takes fifty times as long */
+    static const char *const models[] = {"tiny-gemma3"};
+#else
     static const char *const models[] = {"tiny-llama", "tiny-gemma3", "tiny-qwen3"};
+#endif
     static tale want, found;
     for (size_t b = 0; b < n_boards; b++) {
         och_device *d = open_board(boards[b]);
