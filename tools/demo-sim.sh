@@ -10,8 +10,8 @@ echo "\$ OCHRE_OP_STATS=1 ochre run smollm2-135m --chat --device $board --max-to
 if OCHRE_OP_STATS=1 "$ochre" run smollm2-135m --chat --device $board --max-tokens 32 --prompt "$prompt" 2>"$log"; then
   cat "$log" >&2
   echo "What this shows: the machine code of the kernels for gfx1151 (Strix Halo), executed by a simulator on this CPU. No such board"
-  echo "is here: the answer and the ops that gave it are real, every op ran as a kernel (the last line above counts those that did"
-  echo "not), and the times are the simulator's."
+  echo "is here: the answer and the ops that gave it are real, every op ran as a kernel (reference-tier hits count those that did not),"
+  echo "and the times are the simulator's."
 elif grep -q "no compiler" "$log"; then
   echo "Left out: no clang 19 or newer was found to compile kernels for a simulated board (Debian: apt install clang-22 or clang-19;"
   echo "OCHRE_CLANG names another). The answer above was the CPU's."

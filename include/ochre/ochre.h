@@ -65,9 +65,9 @@ typedef bool (*ochre_progress_fn)(void *user, const char *phase, uint64_t done, 
 
 typedef struct ochre_model_options {
     size_t size_bytes;
-    const char *device;    /* "cpu", "auto"; NULL: "auto" */
+    const char *device;    /* "auto", "cpu", "hip:0", "cuda:0", "sim:gfx1151": as `ochre devices` says; NULL: "auto" */
     int32_t n_threads;     /* CPU threads; 0: OCHRE_THREADS, else every CPU this process may use */
-    const char *provider;  /* run only this provider ("reference", "cpu"); NULL: OCHRE_OP_ONLY, else any */
+    const char *provider;  /* run only this provider ("reference", "cpu", "kernel", "blas"); NULL: OCHRE_OP_ONLY, else any */
     ochre_progress_fn progress;
     void *user;
 } ochre_model_options;

@@ -138,11 +138,18 @@ bool och_dev_preferred(const och_dev_info *a, const och_dev_info *b) {
     return a->memory_limit_bytes > b->memory_limit_bytes;
 }
 
+/* Adds a reason. What to do about it stands behind its first semicolon: `ochre doctor` has that, a warning at each run need not. */
+static void add_reason(och_strbuf *out, const char *text, bool brief) {
+    size_t n = brief ? strcspn(text, ";") : strlen(text);
+    och_strbuf_printf(out, "%s%.*s", out->size ? "; " : "", (int)n, text);
+}
+
 /* A device that does not open is passed over with a message: `auto` must find what works. Why there is no GPU is kept for the
- * one line that tells of falling back to the CPU. */
+ * one line that tells of falling back to the CPU, and whole for the error where that is not allowed. */
 static och_status open_auto(const och_dev_options *options, och_device **out_device, och_err *err) {
     och_device *best = NULL;
     och_err first;
+    bool must = (options && options->require_gpu) || och_env_flag(OCH_ENV_OCHRE_REQUIRE_GPU);
     och_strbuf why_none;
     och_err_clear(&first);
     och_strbuf_init(&why_none);
@@ -151,14 +158,13 @@ static och_status open_auto(const och_dev_options *options, och_device **out_dev
         och_err why;
         och_err_clear(&why);
         if (i == BACKEND_null || i == BACKEND_sim) continue; /* never chosen: not even started */
-        if (backends[i]->count(&n, &why) != OCH_OK)
-            och_strbuf_printf(&why_none, "%s%s", why_none.size ? "; " : "", why.message);
+        if (backends[i]->count(&n, &why) != OCH_OK) add_reason(&why_none, why.message, !must);
         for (int k = 0; k < n; k++) {
             och_device *d;
             och_err_clear(&why);
             if (open_checked(backends[i], k, options, &d, &why) != OCH_OK) {
                 och_log(OCH_LOG_INFO, "device %s:%d is passed over: %s", backends[i]->name, k, why.message);
-                och_strbuf_printf(&why_none, "%s%s", why_none.size ? "; " : "", why.message);
+                add_reason(&why_none, why.message, false);
                 if (first.status == OCH_OK) first = why;
                 continue;
             }
@@ -171,14 +177,13 @@ static och_status open_auto(const och_dev_options *options, och_device **out_dev
         }
     }
     och_status st = OCH_OK;
-    bool must = (options && options->require_gpu) || och_env_flag(OCH_ENV_OCHRE_REQUIRE_GPU);
     const char *text = why_none.failed ? "out of memory" : why_none.size ? och_strbuf_str(&why_none) : "none is there";
     if (best && auto_rank(best->info.kind) == 0 && must) {
         st = och_err_set(err, OCH_UNAVAILABLE, "device 'auto': a GPU is required, and there is none: %s", text);
         och_device_release(best);
         best = NULL;
     } else if (best && auto_rank(best->info.kind) == 0)
-        och_log(OCH_LOG_WARN, "no GPU is used, falling back to the CPU: %s", text);
+        och_log(OCH_LOG_WARN, "no GPU is used, falling back to the CPU: %s; see: ochre doctor", text);
     else if (!best && first.status != OCH_OK) st = och_err_set(err, first.status, "device 'auto': %s", first.message);
     else if (!best) st = och_err_set(err, OCH_UNAVAILABLE, "device 'auto': no backend offers a device that computes");
     och_strbuf_deinit(&why_none);

@@ -27,7 +27,9 @@ static och_status resolve_options(och_session *s, och_err *err) {
     if (!o->max_step_tokens) o->max_step_tokens = DEFAULT_STEP_TOKENS;
     if (!o->max_logits) o->max_logits = o->max_sequences;
     OCH_TRY(positive("max_sequences", o->max_sequences, 1 << 16, err));
-    OCH_TRY(positive("max_context", o->max_context, c->context_length, err));
+    if (o->max_context < 1 || o->max_context > c->context_length)
+        return och_err_set(err, OCH_RANGE, "session: max_context: expected 1 to %d, the model's context length, found %d",
+                           c->context_length, o->max_context);
     OCH_TRY(positive("max_step_tokens", o->max_step_tokens, 1 << 20, err));
     if (o->max_step_tokens < o->max_sequences) o->max_step_tokens = o->max_sequences;
     OCH_TRY(positive("max_logits", o->max_logits, o->max_step_tokens, err));

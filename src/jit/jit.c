@@ -380,10 +380,11 @@ void och_jit_describe(och_jit *jit, och_strbuf *out) {
     if (st != OCH_OK) och_strbuf_printf(out, "compilers: %s\n", why.message);
     const och_candidate *c;
     for (size_t i = 0; st == OCH_OK && (c = och_compilers_at(jit->compilers, i)); i++) {
-        och_strbuf_printf(out, "compiler %s: %s (%s): %s", c->row->name, c->place, c->why, states[c->state]);
+        /* of one that is absent the detail is the whole story: not there, or the same as another */
+        const char *state = c->state == OCH_CANDIDATE_ABSENT && c->detail ? c->detail : states[c->state];
+        och_strbuf_printf(out, "compiler %s: %s (%s): %s", c->row->name, c->place, c->why, state);
         if (c->state == OCH_CANDIDATE_FOUND) och_strbuf_printf(out, ": %s, %s", c->path, c->version);
-        if (c->state != OCH_CANDIDATE_FOUND && c->detail && strcmp(c->detail, states[c->state]))
-            och_strbuf_printf(out, ": %s", c->detail);
+        else if (c->detail && c->detail != state) och_strbuf_printf(out, ": %s", c->detail);
         och_strbuf_puts(out, "\n");
     }
     for (size_t i = 0; i < jit->packs.n; i++) {

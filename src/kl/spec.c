@@ -55,6 +55,18 @@ static const char *kind_text(const och_kl_param_ast *p) {
                                         : "an integer";
 }
 
+/* The names that a value may have, behind a message: "; there are f32, f16"; nothing where they are no names. */
+static void put_known(const och_kl_spec *s, const och_kl_param_ast *p, char *buf, size_t n) {
+    size_t at = 0;
+    buf[0] = 0;
+    if (p->kind == OCH_KL_P_ELEM)
+        for (size_t i = 0; i < sizeof elems / sizeof *elems && at < n; i++)
+            at += (size_t)snprintf(buf + at, n - at, "%s%s", i ? ", " : "; there are ", elems[i]);
+    if (p->kind == OCH_KL_P_FORMAT)
+        for (const och_kl_decl *d = s->unit->decls; d && at < n; d = d->next)
+            if (d->kind == OCH_KL_D_FORMAT) at += (size_t)snprintf(buf + at, n - at, "%s%s", at ? ", " : "; there are ", d->name);
+}
+
 /* The value of a binding, as text. INVALID where it is none. */
 static och_status parse_value(och_kl_spec *s, const och_kl_param_ast *p, const char *text, och_kl_val *out,
                               och_err *err) {
@@ -87,8 +99,10 @@ static och_status parse_value(och_kl_spec *s, const och_kl_param_ast *p, const c
             return OCH_OK;
         }
     }
-    return och_err_set(err, bad, "kernel %s, parameter %s: expected %s, found \"%s\"", s->kernel->name, p->name,
-                       kind_text(p), text);
+    char known[320];
+    put_known(s, p, known, sizeof known);
+    return och_err_set(err, bad, "kernel %s, parameter %s: expected %s, found \"%s\"%s", s->kernel->name, p->name, kind_text(p),
+                       text, known);
 }
 
 static bool value_text(const och_kl_val *v, char *buf, size_t n) {
@@ -150,8 +164,8 @@ static och_status bind_params(och_kl_spec *s, och_err *err) {
         if (b)
             OCH_TRY(parse_value(s, p, b->value, &v, err));
         else if (!p->default_value)
-            return och_err_set(err, OCH_INVALID, "kernel %s: parameter %s is missing: it has no default", k->name,
-                               p->name);
+            return och_err_set(err, OCH_INVALID, "kernel %s: parameter %s is missing: it has no default, and takes %s",
+                               k->name, p->name, kind_text(p));
         else if (!default_value(s, p, &v))
             return OCH_COMPILE;
         if (p->kind == OCH_KL_P_INT && p->ranged) {

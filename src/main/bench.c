@@ -291,6 +291,8 @@ int och_cmd_bench(int argc, char **argv) {
     if (n_args && open.synthetic) return och_main_usage("bench", "both a model and --synthetic: expected one");
     if (open.format && !open.synthetic)
         return och_main_usage("bench", "--format is the weight format of --synthetic; for other output: --json, --csv");
+    rc = och_main_check_format("bench", open.format);
+    if (rc >= 0) return rc;
     if (json && csv) return och_main_usage("bench", "both --json and --csv: expected one");
     if (!read_list(p, 0, 1 << 20, &r.p)) return lists_say("prompt-tokens", p, 0, 1 << 20);
     if (!read_list(batch, 1, 4096, &r.batch)) return lists_say("batch", batch, 1, 4096);

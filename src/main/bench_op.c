@@ -329,7 +329,12 @@ static int no_such_op(const char *name) {
     const char *names[OCH_OP_COUNT_];
     for (int i = 0; i < OCH_OP_COUNT_; i++) names[i] = och_op_name((och_op_id)i);
     const char *near = och_main_nearest(name, names, OCH_OP_COUNT_);
-    return och_main_usage("ops", "bench op: unknown op \"%.60s\"%s%s", name, near ? "; did you mean " : "", near ? near : "");
+    if (near) return och_main_usage("bench op", "unknown op \"%.60s\"; did you mean %s?", name, near);
+    och_strbuf all = {0};
+    for (int i = 0; i < OCH_OP_COUNT_; i++) och_strbuf_printf(&all, "%s%s", i ? ", " : "", names[i]);
+    int rc = och_main_usage("bench op", "unknown op \"%.60s\"; there are %s", name, och_strbuf_str(&all));
+    och_strbuf_deinit(&all);
+    return rc;
 }
 
 int och_cmd_bench_op(int argc, char **argv) {

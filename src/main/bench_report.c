@@ -139,11 +139,13 @@ static void table_limit(const och_bench_report *r, const och_bench_row *row, con
 static void print_table(const och_bench_report *r, och_strbuf *b) {
     och_strbuf_printf(b, "%s (%s, %.1fM parameters) on %s, %d threads\n", r->name, r->info->architecture,
                       (double)r->info->n_parameters * 1e-6, r->info->device, r->threads);
-    och_strbuf_printf(b, "%-8s %7s %5s %7s %5s %12s %10s %10s %8s   tokens/s\n", "", "tokens", "batch", "depth", "runs",
-                      "median", "least", "greatest", "spread");
+    och_strbuf_printf(b, "%-8s %7s %5s %7s %5s %12s %10s %10s %8s   of what the device could\n", "", "tokens", "batch", "depth",
+                      "runs", "tokens/s", "least", "greatest", "spread");
+    bool over = false;
     for (int i = 0; i < r->n_rows; i++) {
         const och_bench_row *row = &r->rows[i];
         summary y = summarise(r, row);
+        over = over || y.share > 1.0;
         och_strbuf_printf(b, "%-8s %7d %5d %7d %5d %12.2f %10.2f %10.2f %7.1f%% ",
                           strcmp(row->key, "decode_graphs") ? row->key : "+graphs", row->of.tokens, row->of.batch,
                           row->of.depth, r->n_runs, y.median, y.least, y.greatest, 100 * (y.greatest - y.least) / y.median);
@@ -161,7 +163,8 @@ static void print_table(const och_bench_report *r, och_strbuf *b) {
                           per(s->bytes_out, s->steps), s->device_samples ? ": tokens" : "");
     }
     if (r->read_rate > 0.0)
-        och_strbuf_printf(b, "the device reads %.2f GB/s where it does nothing else\n", r->read_rate * 1e-9);
+        och_strbuf_printf(b, "the device reads %.2f GB/s of memory where it does nothing else%s\n", r->read_rate * 1e-9,
+                          over ? "; more than 100%: some of the model stays in a cache, or others were busy meanwhile" : "");
     och_strbuf_printf(b, "load %.2f s, peak memory %.1f MB\n", r->load_seconds, (double)r->peak_rss_bytes * 1e-6);
 }
 

@@ -100,6 +100,10 @@ int och_cmd_devices(int argc, char **argv) {
                 och_strbuf_printf(&absent, "ochre: %s: %s\n", name, err.message);
                 continue;
             }
+            if (d->info.kind == OCH_DEV_NULL) { /* computes nothing: no model runs on it */
+                och_device_release(d);
+                continue;
+            }
             if (json) {
                 och_strbuf_puts(&out, first ? "" : ", ");
                 och_main_device_json(d, &out);

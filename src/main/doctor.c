@@ -3,6 +3,7 @@
 #include "main/main.h"
 
 #include "base/env.h"
+#include "base/log.h"
 #include "dev/cuda/cuda_lib.h"
 #include "dev/dev.h"
 #include "dev/hip/hip_lib.h"
@@ -13,6 +14,7 @@
 #include <fcntl.h>
 #include <glob.h>
 #include <grp.h>
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -370,11 +372,20 @@ static void put_indented(och_strbuf *out, const char *text) {
     }
 }
 
+/* A pack that cannot be read is a problem in the report, told once, and no warning beside it. */
+static void warning_is_a_problem(void *ctx, och_log_level level, const char *message) {
+    if (level >= OCH_LOG_WARN) problem(ctx, "%c%s.", toupper((unsigned char)message[0]), message + 1);
+}
+static void drop_message(void *ctx, och_log_level level, const char *message) { (void)ctx, (void)level, (void)message; }
+
 static void packs(report *r) {
     och_packs found = {0};
     och_err err = {0};
     if (r->json) och_strbuf_puts(&r->out, ", \"packs\": [");
-    if (och_packs_open(NULL, 0, false, &found, &err) != OCH_OK) problem(r, "The packs cannot be looked at: %s.", err.message);
+    och_log_set_sink(drop_message, NULL); /* the compilers' part has told of what cannot be read */
+    och_status st = och_packs_open(NULL, 0, false, &found, &err);
+    och_log_set_sink(NULL, NULL);
+    if (st != OCH_OK) problem(r, "The packs cannot be looked at: %s.", err.message);
     for (size_t i = 0; i < found.n; i++) {
         if (r->json) {
             och_strbuf_puts(&r->out, i ? ", {" : "{");
@@ -411,7 +422,10 @@ static void compilers(report *r) {
     och_err err = {0};
     och_strbuf text = {0};
     och_jit_options o = {.hiprtc_library = r->lib ? r->lib->path : NULL};
-    if (och_jit_create(&o, &jit, &err) == OCH_OK) och_jit_describe(jit, &text);
+    och_log_set_sink(warning_is_a_problem, r);
+    och_status st = och_jit_create(&o, &jit, &err);
+    och_log_set_sink(NULL, NULL);
+    if (st == OCH_OK) och_jit_describe(jit, &text);
     else problem(r, "Kernels cannot be compiled or loaded: %s.", err.message);
     heading(r, "Compilers, packs and the cache");
     if (r->json) {

@@ -22,7 +22,7 @@ static const och_usage usage = {"fit", "MODEL [options]\n       ochre fit --synt
                                 "  ochre fit --synthetic llama-8b --format Q4_K --device sim:gfx1151\n"};
 
 static void part(och_strbuf *b, const char *name, const char *about, uint64_t bytes) {
-    och_strbuf_printf(b, "  %-9s %-44s %15" PRIu64 " bytes %9.1f MiB\n", name, about, bytes, (double)bytes / 1048576.0);
+    och_strbuf_printf(b, "  %-9s %-49s %15" PRIu64 " bytes %10.1f MiB\n", name, about, bytes, (double)bytes / 1048576.0);
 }
 
 static void print_text(och_strbuf *b, const och_model *m, const och_fit *f) {
@@ -31,8 +31,8 @@ static void print_text(och_strbuf *b, const och_model *m, const och_fit *f) {
     uint64_t stored = 0;
     for (int i = 0; i < m->n_weights; i++)
         if (m->weights[i].held_bytes) stored += m->weights[i].file_bytes;
-    och_strbuf_printf(b, "%s on %s (%s): %d sequence(s) of %d tokens, state in %s\n", m->path, label, m->device->info.name,
-                      f->max_sequences, f->max_context, och_dtype_name(f->kv_dtype));
+    och_strbuf_printf(b, "%s on %s (%s): %d sequence%s of %d tokens, state in %s\n", m->path, label, m->device->info.name,
+                      f->max_sequences, f->max_sequences == 1 ? "" : "s", f->max_context, och_dtype_name(f->kv_dtype));
     snprintf(about, sizeof about, "as the device holds them (%" PRIu64 " in the file)", stored);
     part(b, "weights", about, f->weight_bytes);
     if (f->paged_bytes) part(b, "state", "keys and values of full layers", f->paged_bytes);
@@ -89,21 +89,12 @@ static void print_json(och_strbuf *b, const och_model *m, const och_fit *f) {
     och_strbuf_puts(b, "]}\n");
 }
 
-/* Opens what the arguments name, to be measured. */
-static och_status open_model(const char *model, const char *shape, const char *format, och_device *d, const char *provider,
+/* Opens what the arguments name, to be measured. path: of the model, where no shape is given. */
+static och_status open_model(const char *path, const char *shape, const char *format, och_device *d, const char *provider,
                              och_model **out_m, och_err *err) {
     och_model_options o = {.only = provider ? provider : och_env_get(OCH_ENV_OCHRE_OP_ONLY), .measure = true};
-    if (shape) {
-        och_dtype t = och_dtype_from_name(format);
-        if (t == OCH_DTYPE_NONE)
-            return och_err_set(err, OCH_INVALID, "--format: expected a weight format, found \"%.40s\"", format);
-        return och_model_open_synthetic(shape, t, d, &o, out_m, err);
-    }
-    och_strbuf path = {0};
-    och_status st = och_model_path(model, &path, err);
-    if (st == OCH_OK) st = och_model_open(och_strbuf_str(&path), d, &o, out_m, err);
-    och_strbuf_deinit(&path);
-    return st;
+    if (shape) return och_model_open_synthetic(shape, och_dtype_from_name(format), d, &o, out_m, err);
+    return och_model_open(path, d, &o, out_m, err);
 }
 
 int och_cmd_fit(int argc, char **argv) {
@@ -132,18 +123,20 @@ int och_cmd_fit(int argc, char **argv) {
     if (och_main_kv_type(kv, &kv_type) != OCH_EXIT_OK)
         return och_main_usage("fit", "--kv-type: expected auto, f32, f16, bf16 or fp8, found \"%.100s\"", kv);
     rc = och_main_check_provider("fit", provider);
+    if (rc < 0) rc = och_main_check_format("fit", format);
     if (rc >= 0) return rc;
     och_err err = {0};
     och_device *d = NULL;
     och_model *m = NULL;
-    och_strbuf out = {0};
+    och_strbuf out = {0}, path = {0};
     och_fit f;
     och_session_options so = {.max_sequences = sequences, .max_context = context, .max_step_tokens = step_tokens,
                               .kv_dtype = kv_types[kv_type]};
     och_dev_options dev = {0};
     rc = OCH_EXIT_FAILURE;
-    if (och_device_open(device ? device : "auto", &dev, &d, &err) != OCH_OK ||
-        open_model(n_args ? args[0] : NULL, shape, format, d, provider, &m, &err) != OCH_OK ||
+    if ((n_args && och_model_path(args[0], &path, &err) != OCH_OK) ||
+        och_device_open(device ? device : "auto", &dev, &d, &err) != OCH_OK ||
+        open_model(och_strbuf_str(&path), shape, format, d, provider, &m, &err) != OCH_OK ||
         och_fit_measure(m, &so, &f, &err) != OCH_OK) {
         rc = och_main_fail(&err);
         goto done;
@@ -159,5 +152,6 @@ done:
     och_model_close(m);
     och_device_release(d);
     och_strbuf_deinit(&out);
+    och_strbuf_deinit(&path);
     return rc;
 }

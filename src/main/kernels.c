@@ -140,10 +140,10 @@ static int compile(const och_jit_kernel *k, och_jit_artifact **out) {
 /* ---- ls ---- */
 
 static const och_usage ls_usage = {
-    "kernels ls", "[FILE...] [options]",
-    "Lists the built-in kernels, or those of .ok files, with the parameters that a specialisation fixes: their kinds, and\n"
-    "defaults where there are any.\n",
-    "  ochre kernels ls\n  ochre kernels ls my.ok --json\n"};
+    "kernels ls", "[KERNEL | FILE.ok]... [options]",
+    "Lists the built-in kernels, or those of .ok files, or of either those that are named, with the parameters that a\n"
+    "specialisation fixes: their kinds, and defaults where there are any.\n",
+    "  ochre kernels ls\n  ochre kernels ls matvec\n  ochre kernels ls my.ok --json\n"};
 
 static void put_param(const och_kl_param_ast *p, och_strbuf *b) {
     static const char *const kinds[] = {"elem", "format", "int", "bool"};
@@ -178,23 +178,46 @@ static void list_kernel(const och_kl_decl *d, bool json, bool first, och_strbuf 
     och_strbuf_deinit(&text);
 }
 
+static bool names_file(const char *arg) {
+    size_t n = strlen(arg);
+    return strchr(arg, '/') || (n > 3 && !strcmp(arg + n - 3, ".ok"));
+}
+
 static int cmd_ls(int argc, char **argv) {
-    bool json = false, first = true;
-    const char *paths[64];
-    int n_paths = 0;
+    bool json = false, first = true, found[64] = {false};
+    const char *args[64], *paths[64], *names[64], *known[256];
+    int n_args = 0, n_paths = 0, n_names = 0;
+    size_t n_known = 0;
     const och_opt opts[] = {{"json", 0, OCH_OPT_FLAG, &json, 0, 0, NULL, "one JSON object", NULL}};
-    int rc = och_opts_parse(&ls_usage, opts, 1, argc, argv, paths, 64, &n_paths);
+    int rc = och_opts_parse(&ls_usage, opts, 1, argc, argv, args, 64, &n_args);
     och_kernel_files files;
     if (rc >= 0) return rc;
+    for (int i = 0; i < n_args; i++) {
+        if (names_file(args[i])) paths[n_paths++] = args[i];
+        else names[n_names++] = args[i];
+    }
     if ((rc = och_kernel_files_open(&files, n_paths ? paths : NULL, n_paths)) >= 0) return rc;
     och_strbuf b = {0};
     och_strbuf_puts(&b, json ? "{\"kernels\": [" : "");
     if (!json) och_strbuf_printf(&b, "%-20s %-18s %s\n", "kernel", "file", "parameters");
     for (int i = 0; i < files.n; i++)
-        for (const och_kl_decl *d = NULL; (d = och_kernel_next(files.units[i], d)); first = false) list_kernel(d, json, first, &b);
+        for (const och_kl_decl *d = NULL; (d = och_kernel_next(files.units[i], d));) {
+            bool wanted_one = !n_names;
+            if (n_known < 256) known[n_known++] = d->name;
+            for (int k = 0; k < n_names; k++)
+                if (!strcmp(d->name, names[k])) wanted_one = found[k] = true;
+            if (!wanted_one) continue;
+            list_kernel(d, json, first, &b);
+            first = false;
+        }
     och_strbuf_puts(&b, json ? "]}\n" : "");
-    if (b.failed) rc = och_main_error("out of memory");
-    else fputs(och_strbuf_str(&b), stdout);
+    for (int k = 0; k < n_names && rc < 0; k++) {
+        const char *near = found[k] ? NULL : och_main_nearest(names[k], known, n_known);
+        if (near) rc = och_main_error("no kernel %.100s; did you mean %s?", names[k], near);
+        else if (!found[k]) rc = och_main_error("no kernel %.100s; a file of kernels ends in .ok", names[k]);
+    }
+    if (rc < 0 && b.failed) rc = och_main_error("out of memory");
+    else if (rc < 0) fputs(och_strbuf_str(&b), stdout);
     och_strbuf_deinit(&b);
     och_kernel_files_close(&files);
     return rc >= 0 ? rc : OCH_EXIT_OK;
@@ -227,7 +250,7 @@ static int cmd_emit(int argc, char **argv) {
 static const och_usage build_usage = {
     "kernels build", "KERNEL --target T [-p NAME=VALUE]... [-o FILE] [options]",
     "Compiles a kernel and reports what it takes: registers, spilled ones, LDS, scratch memory; and how it is launched. With -o\n"
-    "the code object (PTX text for NVIDIA's targets) is written. Compilers are looked for as `ochre doctor` lists them; code\n"
+    "the code is written: a code object, for NVIDIA's targets a cubin (by NVRTC) or PTX text (by clang). Compilers are looked for as `ochre doctor` lists them; code\n"
     "comes from the cache where it was compiled before. Packs are not read.\n",
     "  ochre kernels build matvec --target gfx1151 -p F=Q4_K -p B=1\n"
     "  ochre kernels build softmax --target gfx942 -o softmax.co\n"};
@@ -244,7 +267,7 @@ static void report_text(const och_jit_kernel *k, const och_jit_artifact *a) {
         printf("registers  %u vector, %u accumulation, %u scalar\nspilled    %u vector, %u scalar\nscratch    %u bytes%s\n", (unsigned)r->vgprs,
                (unsigned)r->agprs, (unsigned)r->sgprs, (unsigned)r->vgpr_spills, (unsigned)r->sgpr_spills, (unsigned)r->scratch_bytes,
                r->dynamic_stack ? ", and a stack of unknown size" : "");
-    else printf("registers  not known before the driver compiles it\n");
+    else printf("registers  not told: NVIDIA's driver and its tools (cuobjdump -res-usage) know them\n");
 }
 
 static void report_json(const och_jit_kernel *k, const och_jit_artifact *a, och_strbuf *b) {
@@ -294,7 +317,7 @@ static int cmd_build(int argc, char **argv) {
 static const och_usage disasm_usage = {
     "kernels disasm", "KERNEL --target T [-p NAME=VALUE]... [options]",
     "Compiles a kernel and prints its instructions: through llvm-objdump for AMD targets (looked for in PATH and in ROCM_PATH),\n"
-    "and the PTX text for NVIDIA's.\n",
+    "the PTX text for NVIDIA's where clang is the compiler (OCHRE_JIT_COMPILER=clang).\n",
     "  ochre kernels disasm matmul --target gfx1201 -p F=F16\n"};
 
 static int cmd_disasm(int argc, char **argv) {

@@ -24,7 +24,10 @@ static bool find_objdump(och_strbuf *path, och_strbuf *tried) {
 }
 
 och_status och_kernel_disassemble(const och_jit_artifact *a, och_strbuf *out, och_err *err) {
-    if (a->kind == OCH_JIT_CUBIN) return och_err_set(err, OCH_UNSUPPORTED, "%s: what NVRTC made is not disassembled here", a->target);
+    if (a->kind == OCH_JIT_CUBIN)
+        return och_err_set(err, OCH_UNSUPPORTED,
+                           "%s: what NVRTC made is not disassembled here; write it with `ochre kernels build -o FILE` for cuobjdump -sass, "
+                           "or let clang make PTX (OCHRE_JIT_COMPILER=clang)", a->target);
     if (a->kind == OCH_JIT_PTX) {
         och_strbuf_append(out, a->code, a->code_bytes);
         return och_strbuf_status(out, err);

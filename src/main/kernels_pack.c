@@ -59,7 +59,7 @@ int och_cmd_kernels_pack(int argc, char **argv) {
         for (size_t i = 0; i < n && st == OCH_OK; i++) st = och_pack_writer_add(writer, &j.kernels[i]->request, j.artifacts[i], &err);
         if (st == OCH_OK) st = och_pack_writer_write(writer, path, &err);
         if (st != OCH_OK) rc = och_main_fail(&err);
-        else printf("%s: %zu kernels for %d targets\n", path, n, j.n_targets);
+        else printf("%s: %zu kernel%s for %d target%s\n", path, n, n == 1 ? "" : "s", j.n_targets, j.n_targets == 1 ? "" : "s");
         och_pack_writer_destroy(writer);
     }
     och_kernels_job_deinit(&j);

@@ -83,6 +83,26 @@ static int run(och_device *d, och_queue *q, const char *const *names, int n_name
     return bad ? OCH_EXIT_FAILURE : OCH_EXIT_OK;
 }
 
+/* A name that no kernel has would be told of as one that no op launches; -1, or a message and the exit code. */
+static int check_names(const char *const *names, int n_names) {
+    och_kernel_files files;
+    const char *known[256];
+    int rc = och_kernel_files_open(&files, NULL, 0);
+    size_t n = 0;
+    if (rc >= 0) return rc;
+    for (int i = 0; i < files.n; i++)
+        for (const och_kl_decl *d = NULL; n < 256 && (d = och_kernel_next(files.units[i], d));) known[n++] = d->name;
+    for (int k = 0; k < n_names && rc < 0; k++) {
+        bool found = false;
+        for (size_t i = 0; i < n && !found; i++) found = !strcmp(known[i], names[k]);
+        const char *near = found ? NULL : och_main_nearest(names[k], known, n);
+        if (near) rc = och_main_usage(usage.command, "no kernel %.100s; did you mean %s?", names[k], near);
+        else if (!found) rc = och_main_usage(usage.command, "no kernel %.100s; ochre kernels ls lists them", names[k]);
+    }
+    och_kernel_files_close(&files);
+    return rc;
+}
+
 int och_cmd_kernels_test(int argc, char **argv) {
     const char *device = "auto", *names[MAX_NAMES];
     bool json = false;
@@ -92,6 +112,7 @@ int och_cmd_kernels_test(int argc, char **argv) {
         {"json", 0, OCH_OPT_FLAG, &json, 0, 0, NULL, "one JSON object", NULL},
     };
     int rc = och_opts_parse(&usage, opts, sizeof opts / sizeof *opts, argc, argv, names, MAX_NAMES, &n_names);
+    if (rc < 0 && n_names) rc = check_names(names, n_names);
     if (rc >= 0) return rc;
     och_err err;
     och_err_clear(&err);

@@ -3,6 +3,7 @@
 
 #include "base/env.h"
 #include "base/log.h"
+#include "base/size.h"
 #include "dev/cuda/cuda_lib.h"
 #include "dev/hip/hip_lib.h"
 #include "engine/graph.h"
@@ -134,9 +135,29 @@ static void print_help(void) {
            "exit status: 0 done; 1 it failed; 2 the command line makes no sense; 130 interrupted\n");
 }
 
+/* A name, and what it does in lines that end before column 120, all beginning behind the longest name. */
+static void print_described(int width, const char *name, const char *text) {
+    const int room = 120 - width - 3;
+    printf("  %-*s", width, name);
+    while (*text) {
+        int n = (int)strlen(text), cut = OCH_MIN(n, room);
+        if (cut < n) {
+            int at = cut;
+            while (at > 0 && text[at] != ' ') at--;
+            if (at) cut = at;
+        }
+        printf(" %.*s\n", cut, text);
+        text += cut;
+        text += *text == ' ';
+        if (*text) printf("  %*s", width, "");
+    }
+}
+
 static void print_environment(void) {
+    int width = 0;
+    for (int i = 0; i < OCH_ENV_COUNT_; i++) width = OCH_MAX(width, (int)strlen(och_env_name(i)));
     printf("Environment variables that ochre reads:\n\n");
-    for (int i = 0; i < OCH_ENV_COUNT_; i++) printf("  %-16s %s\n", och_env_name(i), och_env_doc(i));
+    for (int i = 0; i < OCH_ENV_COUNT_; i++) print_described(width, och_env_name(i), och_env_doc(i));
     printf("\nAny other variable named OCHRE_* is warned about.\n");
 }
 
@@ -183,7 +204,7 @@ static int dispatch(int argc, char **argv) {
         return OCH_EXIT_OK;
     }
     if (!strcmp(name, "help")) {
-        if (argc == 2) print_help();
+        if (argc == 2 || !strcmp(argv[2], "help")) print_help();
         else if (!strcmp(argv[2], "environment")) print_environment();
         else {
             const command *c = find(argv[2]);

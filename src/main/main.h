@@ -126,6 +126,9 @@ int och_main_trace_stop(int rc);
 /* Whether --provider names one (NULL: not given); -1, or a message and OCH_EXIT_USAGE. */
 int och_main_check_provider(const char *command, const char *name);
 
+/* Whether --format names a weight format (NULL: not given); -1, or a message with all of them and OCH_EXIT_USAGE. */
+int och_main_check_format(const char *command, const char *name);
+
 /* Ctrl-C: installs a handler that sets a flag; a second Ctrl-C ends the process. */
 void och_main_catch_interrupt(void);
 bool och_main_interrupted(void);

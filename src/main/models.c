@@ -90,6 +90,19 @@ done:
     return rc;
 }
 
+int och_main_check_format(const char *command, const char *name) {
+    och_strbuf names = {0};
+    bool known_format = !name;
+    const och_format *f;
+    for (size_t i = 0; !known_format && (f = och_format_at(i)); i++) {
+        known_format = f->dtype == och_dtype_from_name(name);
+        och_strbuf_printf(&names, "%s%s", i ? ", " : "", f->name);
+    }
+    int rc = known_format ? -1 : och_main_usage(command, "--format: expected one of %s, found \"%.40s\"", och_strbuf_str(&names), name);
+    och_strbuf_deinit(&names);
+    return rc;
+}
+
 typedef struct progress {
     const char *name;
     bool tty, shown;
@@ -110,19 +123,10 @@ static bool on_progress(void *user, const char *phase, uint64_t done, uint64_t t
     return !och_main_interrupted();
 }
 
-/* A named shape with generated weights. */
+/* A named shape with generated weights; the format is one that och_main_check_format let pass. */
 static och_status open_synthetic(const och_open_args *args, progress *p, ochre_model **out_model, och_err *err) {
     const char *format = args->format ? args->format : "Q8_0";
     och_dtype dtype = och_dtype_from_name(format);
-    const och_format *f = NULL;
-    och_strbuf names = {0};
-    for (size_t i = 0; !f && och_format_at(i); i++) {
-        if (och_format_at(i)->dtype == dtype) f = och_format_at(i);
-        och_strbuf_printf(&names, "%s%s", i ? ", " : "", och_format_at(i)->name);
-    }
-    if (!f) (void)och_err_set(err, OCH_INVALID, "--format: expected one of %s, found \"%.40s\"", och_strbuf_str(&names), format);
-    och_strbuf_deinit(&names);
-    if (!f) return OCH_INVALID;
     const char *provider = args->provider ? args->provider : och_env_get(OCH_ENV_OCHRE_OP_ONLY);
     och_dev_options dev = {.n_threads = args->threads};
     och_model_options o = {.only = provider, .progress = on_progress, .user = p};

@@ -10,10 +10,11 @@
 
 static const och_usage usage = {
     "ops", "[options]",
-    "Lists every op with its providers, highest priority first, and whether each serves each device of this machine. For\n"
-    "ops that read weights the formats are named that the provider reads; then the table by which formats are taken,\n"
-    "decoded, converted or rejected.\n",
-    "  ochre ops\n  ochre ops --json\n"};
+    "Lists every op with its providers, highest priority first, and whether each serves each device of this machine, or\n"
+    "the device that --device names. For ops that read weights the formats are named that the provider reads; then the\n"
+    "table by which formats are taken, decoded, converted or rejected. Providers of other kinds of device than those that\n"
+    "are looked at are in the JSON alone.\n",
+    "  ochre ops\n  ochre ops --device sim:gfx1151\n  ochre ops --json\n"};
 
 #define MAX_DEVICES 32
 
@@ -24,6 +25,7 @@ typedef struct listing {
     och_strbuf out, absent;
 } listing;
 
+/* Those of this machine; the null device, on which nothing runs, is there to be told of in JSON. */
 static void open_devices(listing *l) {
     const och_dev_options options = {.n_threads = 1};
     for (int b = 0; b < och_backend_count(); b++) {
@@ -34,7 +36,9 @@ static void open_devices(listing *l) {
         if (be->count(&n, &err) != OCH_OK) och_strbuf_printf(&l->absent, "ochre: %s: %s\n", be->name, err.message);
         for (int i = 0; i < n && l->n_devices < MAX_DEVICES; i++) {
             och_err_clear(&err);
-            if (be->open(i, &options, &l->devices[l->n_devices], &err) == OCH_OK) l->n_devices++;
+            char name[32];
+            snprintf(name, sizeof name, "%.15s:%d", be->name, i);
+            if (och_device_open(name, &options, &l->devices[l->n_devices], &err) == OCH_OK) l->n_devices++;
             else och_strbuf_printf(&l->absent, "ochre: %s:%d: %s\n", be->name, i, err.message);
         }
     }
@@ -88,8 +92,9 @@ static void provider_row(listing *l, const och_op_provider *p, bool first) {
                           och_op_operands(p->op), p->name, p->backend, p->priority, p->priority < 0 ? "true" : "false");
     for (int i = 0; i < l->n_devices; i++) {
         const och_device *d = l->devices[i];
-        char name[32];
-        snprintf(name, sizeof name, "%.15s:%d", d->info.backend, d->info.index);
+        const char *name = d->info.label;
+        if (!l->json && (d->info.kind == OCH_DEV_NULL || (strcmp(p->backend, "*") != 0 && strcmp(p->backend, d->info.backend) != 0)))
+            continue;
         och_strbuf formats = {0};
         och_err reason;
         bool yes = covers(p, d, l->json, &formats, &reason);
@@ -101,7 +106,7 @@ static void provider_row(listing *l, const och_op_provider *p, bool first) {
             och_strbuf_json(b, why, strlen(why));
             och_strbuf_puts(b, "}");
         } else
-            och_strbuf_printf(b, "%-10s %-10s %-8s %8d  %-8s %-4s %s\n", och_op_name(p->op), p->name, p->backend, p->priority,
+            och_strbuf_printf(b, "%-10s %-10s %-8s %8d  %-11s %-4s %s\n", och_op_name(p->op), p->name, p->backend, p->priority,
                               name, yes ? "yes" : "no", yes ? och_strbuf_str(&formats) : reason.message);
         och_strbuf_deinit(&formats);
     }
@@ -111,7 +116,7 @@ static void provider_row(listing *l, const och_op_provider *p, bool first) {
 static void coverage(listing *l) {
     if (l->json) och_strbuf_puts(&l->out, "{\"ops\": [");
     else
-        och_strbuf_printf(&l->out, "%-10s %-10s %-8s %8s  %-8s %-4s %s\n", "op", "provider", "backend", "priority", "device",
+        och_strbuf_printf(&l->out, "%-10s %-10s %-8s %8s  %-11s %-4s %s\n", "op", "provider", "backend", "priority", "device",
                           "runs", "formats, or why not");
     bool first = true;
     for (int op = 0; op < OCH_OP_COUNT_; op++) {
@@ -149,10 +154,17 @@ static void capabilities(listing *l) {
 
 int och_cmd_ops(int argc, char **argv) {
     listing l = {0};
-    const och_opt opts[] = {{"json", 0, OCH_OPT_FLAG, &l.json, 0, 0, NULL, "one JSON object", NULL}};
-    int n_args, rc = och_opts_parse(&usage, opts, 1, argc, argv, NULL, 0, &n_args);
+    const char *device = NULL;
+    const och_opt opts[] = {{"device", 'd', OCH_OPT_STR, &device, 0, 0, "D", "look at this one alone, see `ochre devices`", NULL},
+                            {"json", 0, OCH_OPT_FLAG, &l.json, 0, 0, NULL, "one JSON object", NULL}};
+    int n_args, rc = och_opts_parse(&usage, opts, sizeof opts / sizeof *opts, argc, argv, NULL, 0, &n_args);
     if (rc >= 0) return rc;
-    open_devices(&l);
+    if (device) {
+        const och_dev_options options = {.n_threads = 1};
+        och_err err = {0};
+        if (och_device_open(device, &options, &l.devices[0], &err) != OCH_OK) return och_main_fail(&err);
+        l.n_devices = 1;
+    } else open_devices(&l);
     coverage(&l);
     capabilities(&l);
     if (l.out.failed || l.absent.failed) rc = och_main_error("out of memory");

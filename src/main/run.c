@@ -134,6 +134,7 @@ int och_cmd_run(int argc, char **argv) {
         if (file) return och_main_usage("run", "both - and --file: expected one source of the prompt");
         file = "-";
     }
+    if (stats && quiet) return och_main_usage("run", "both --stats and --quiet: expected one");
     if (prompt_text && file) return och_main_usage("run", "both --prompt and a file: expected one source of the prompt");
     if (!prompt_text && !file) return och_main_usage("run", "no prompt: give --prompt TEXT, --file PATH or - for standard input");
     ochre_session_options so = OCHRE_SESSION_OPTIONS_INIT;
@@ -239,7 +240,7 @@ int och_cmd_run(int argc, char **argv) {
         else fputs(och_strbuf_str(&j), stdout);
         och_strbuf_deinit(&j);
     }
-    if (stats && !quiet) {
+    if (stats) {
         fflush(stdout); /* the text ends before the table begins */
         fprintf(stderr, "ochre: load    %8.2f s\n", load_seconds);
         fprintf(stderr, "ochre: prefill %8.2f s  %6zu tokens  %9.1f tokens/s\n", prefill, n_prompt, prefill_speed);
@@ -250,7 +251,8 @@ int och_cmd_run(int argc, char **argv) {
         fflush(stdout);
         fputs("ochre: interrupted\n", stderr);
         rc = OCH_EXIT_INTERRUPTED;
-    } else if (stop == OCHRE_STOP_LENGTH && !quiet && !stats && n_generated < max_tokens) {
+    } else if (stop == OCHRE_STOP_LENGTH && !quiet && n_generated < max_tokens) {
+        fflush(stdout); /* the text's line ends before this one begins */
         fprintf(stderr, "ochre: the context of %d tokens is full\n", context);
     }
 done:

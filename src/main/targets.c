@@ -89,8 +89,8 @@ static void put_row(const och_target *t, och_strbuf *b) {
     char lds[24], vgprs[24];
     och_target_print_num(t->lds_workgroup_bytes, lds, sizeof lds);
     och_target_print_num(t->vgprs_wave_max, vgprs, sizeof vgprs);
-    och_strbuf_printf(b, "%-16s %-10s %-6s %7s %6s %-11s %-5s %s\n", t->name, t->family, waves_text(t->waves), lds, vgprs, och_matrix_isa_name(t->matrix),
-                      och_fp8_encoding_name(t->fp8), t->products);
+    och_strbuf_printf(b, "%-16s %-13s %-6s %7s %6s %-14s %-5s %s\n", t->name, t->family, waves_text(t->waves), lds, vgprs, och_matrix_isa_name(t->matrix),
+                      och_fp8_encoding_name(t->fp8), t->products[0] ? t->products : "-");
 }
 
 static void put_line(och_strbuf *b, const char *name, int32_t v, const char *unit) {
@@ -140,7 +140,7 @@ int och_cmd_targets(int argc, char **argv) {
     else {
         if (json) och_strbuf_puts(&b, "{\"targets\": [");
         else
-            och_strbuf_printf(&b, "%-16s %-10s %-6s %7s %6s %-11s %-5s %s\n", "target", "family", "waves", "lds", "vgprs", "matrix", "fp8", "products");
+            och_strbuf_printf(&b, "%-16s %-13s %-6s %7s %6s %-14s %-5s %s\n", "target", "family", "waves", "lds", "vgprs", "matrix", "fp8", "products");
         for (size_t i = 0; i < och_target_count(); i++) {
             if (json && i) och_strbuf_puts(&b, ", ");
             if (json) put_json(och_target_at(i), &b);

@@ -107,9 +107,9 @@ static const och_usage usage = {
     .about = "Prints the ids of TEXT, of a file, or of standard input. MODEL is a GGUF file, a folder with a "
              "tokenizer.json, that\n"
              "file itself, or a known model's name.\n",
-    .examples = "  ochre tokenize smollm2 \"Hello, world\"\n"
-                "  ochre tokenize smollm2 --file notes.txt --json\n"
-                "  ochre tokenize smollm2 --decode \"19556 28 905\"\n",
+    .examples = "  ochre tokenize smollm2-135m \"Hello, world\"\n"
+                "  ochre tokenize smollm2-135m --file notes.txt --json\n"
+                "  ochre tokenize smollm2-135m --decode \"19556 28 905\"\n",
 };
 
 int och_cmd_tokenize(int argc, char **argv) {

@@ -351,8 +351,8 @@ int och_cmd_tune(int argc, char **argv) {
     if (!lists && !clears && (n_args < 1) == !shape)
         return och_main_usage("tune", shape ? "both a model and --synthetic: expected one" : "which model? (or --synthetic SHAPE)");
     if (format && !shape) return och_main_usage("tune", "--format is the weight format of --synthetic; a model's file has its own");
-    if (format && och_dtype_from_name(format) == OCH_DTYPE_NONE)
-        return och_main_usage("tune", "--format: expected a weight format, found \"%.40s\"", format);
+    rc = och_main_check_format("tune", format);
+    if (rc >= 0) return rc;
     och_err err = {0};
     och_strbuf out = {0};
     och_main_catch_interrupt();

@@ -5,6 +5,7 @@
 #include "base/env.h"
 #include "base/size.h"
 #include "base/thread.h"
+#include "engine/api.h"
 #include "engine/verify.h"
 #include "file/gguf.h"
 #include "file/safetensors.h"
@@ -270,7 +271,7 @@ int och_cmd_verify(int argc, char **argv) {
     state v = {.first = true};
     const och_opt opts[] = {
         {"against", 'a', OCH_OPT_ONCE, &against, 0, 0, "GOLDEN", "golden file, or the word reference; more files may follow", NULL},
-        {"provider", 0, OCH_OPT_STR, &open.provider, 0, 0, "NAME", "judge these kernels: reference, cpu (default: any)", NULL},
+        {"provider", 0, OCH_OPT_STR, &open.provider, 0, 0, "NAME", "judge these kernels: reference, cpu, kernel, blas (default: any)", NULL},
         {"step", 0, OCH_OPT_I32, &step, 1, 64, "N", "tokens of a step; 1 runs as generation does (default: 64)", NULL},
         {"only", 0, OCH_OPT_STR, &v.only, 0, 0, "NAME", "only this prompt of the golden", NULL},
         {"any", 0, OCH_OPT_FLAG, &v.any, 0, 0, NULL, "of a prompt in several goldens, the closest one counts", NULL},
@@ -313,6 +314,7 @@ int och_cmd_verify(int argc, char **argv) {
     if (reference) {
         och_open_args second = open;
         second.provider = "reference";
+        second.device = och_api_model(v.model)->device->info.label; /* auto chooses once, and says once what it chose */
         rc = och_main_open(&second, &v.reference);
         if (rc >= 0) goto done;
     }

@@ -120,14 +120,25 @@ class Frame(unittest.TestCase):
         r = ochre("help", "environment")
         for v in ("OCHRE_OP_ONLY", "OCHRE_THREADS", "OCHRE_MODELS"):
             self.assertIn(v, r.stdout)
+        starts = {m.end() for l in r.stdout.splitlines() for m in [re.match(r"  ([A-Z_]+ +|  {10,})(?=\S)", l)] if m}
+        self.assertEqual(len(starts), 1, starts)  # one column, whatever the names' lengths
+        self.assertLessEqual(max(map(len, r.stdout.splitlines())), 120)
+        self.assertEqual(ochre("help", "help").stdout, ochre("--help").stdout)
         self.assertIn("OCHRE_THRAEDS", ochre("--version", env={"OCHRE_THRAEDS": "2"}).stderr)
         self.assertEqual(ochre("--version", env={"OCHRE_LOG": "loud"}).returncode, 2)
+
+    def test_examples_name_models_that_there_are(self):
+        for c in COMMANDS:
+            for name in re.findall(r"(?m)^  ochre \w+ ((?:smollm2|gemma3)\S*)", ochre(c, "--help").stdout):
+                self.assertIn(name, ("smollm2-135m", "gemma3-270m"), c)
 
     def test_devices(self):
         r = ochre("devices")
         self.assertEqual(r.returncode, 0)
         self.assertRegex(r.stdout, r"(?m)^cpu:0 ")
         d = json.loads(ochre("devices", "--json").stdout)["devices"]
+        self.assertEqual([x for x in d if x["kind"] == "null"], [])  # no model runs on it
+        self.assertNotIn("null", r.stdout)
         cpu = [x for x in d if x["device"] == "cpu:0"][0]
         self.assertTrue(cpu["unified_memory"])
         total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -205,6 +216,31 @@ class Frame(unittest.TestCase):
         self.assertEqual(r.returncode, 0)
         for op in ("linear", "attention", "rms_norm"):
             self.assertRegex(r.stdout, r"(?m)^%s +reference " % op)
+        self.assertNotIn("serves backend", r.stdout)  # a row of another kind of device says nothing of this one
+        self.assertNotIn("null:", r.stdout)
+        self.assertIn("serves backend", ochre("ops", "--json").stdout)
+        r = ochre("ops", "--device", "sim:gfx1151")
+        self.assertRegex(r.stdout, r"(?m)^linear +kernel +sim +\d+  sim:gfx1151 yes +F32 ")
+        self.assertNotIn("cpu:0", r.stdout)
+        self.assertEqual(ochre("ops", "--device", "gpu").returncode, 1)
+
+    def test_targets_stand_in_columns(self):
+        lines = ochre("targets").stdout.splitlines()
+        for title in ("family", "waves", "matrix", "fp8", "products"):
+            at = lines[0].index(title)
+            for l in lines[1:]:
+                self.assertEqual(l[at - 1], " ", l)
+                self.assertNotEqual(l[at:at + 1], " ", l)
+
+    def test_kernels_by_name(self):
+        r = ochre("kernels", "ls", "matvec", "act_q8")
+        self.assertEqual([l.split()[0] for l in r.stdout.splitlines()], ["kernel", "act_q8", "matvec"])
+        for args, code in ((("ls", "matvex"), 1), (("test", "matvex", "--device", "sim:gfx1151"), 2)):
+            r = ochre("kernels", *args)
+            self.assertEqual(r.returncode, code)
+            self.assertIn("no kernel matvex; did you mean matvec?", r.stderr)
+            self.assertEqual(r.stdout, "")
+        self.assertIn("there are embed, ", ochre("bench", "op", "nothing-like-it").stderr)
 
     def test_tokenize(self):
         ids = ochre("tokenize", MODEL, "the thing").stdout.split()
@@ -237,6 +273,16 @@ class Frame(unittest.TestCase):
 
 
 class Run(unittest.TestCase):
+    def test_a_message_begins_on_a_line_of_its_own(self):
+        p = subprocess.run([OCHRE, "run", MODEL, "--device", "cpu", "--prompt", "a", "--context", "3", "-n", "10"], stdout=subprocess.PIPE,
+                           stderr=subprocess.STDOUT, text=True, errors="replace", timeout=60)
+        self.assertEqual(p.returncode, 0, p.stdout)
+        if "is full" in p.stdout:  # else the model ended first
+            self.assertRegex(p.stdout, r"\nochre: the context of 3 tokens is full\n$")
+        r = ochre("run", MODEL, "--prompt", "a", "--stats", "--quiet")
+        self.assertEqual(r.returncode, 2)
+        self.assertIn("both --stats and --quiet", r.stderr)
+
     def test_text_alone_on_stdout(self):
         r = ochre("run", MODEL, "--device", "cpu", "--prompt", "the", "--max-tokens", "8", "--quiet")
         self.assertEqual((r.returncode, r.stderr), (0, ""))
@@ -444,12 +490,25 @@ class Gpus(unittest.TestCase):
         self.assertEqual(r.returncode, 0, r.stderr)
         self.assertEqual(len(r.stderr.splitlines()), 1, r.stderr)
         self.assertIn("no GPU is used, falling back to the CPU", r.stderr)
+        self.assertIn("no libamdhip64", r.stderr)  # why, and where to read on; what to do is ochre doctor's, and an error's
+        self.assertIn("ochre doctor", r.stderr)
+        self.assertNotIn("install ", r.stderr)
+        self.assertIn("install ", ochre("run", MODEL, "--prompt", "x", "--require-gpu", env=self.env).stderr)
+        r = ochre("verify", MODEL, "--against", "reference", "--tokens", "2", "--prompt", "the", env=self.env)
+        self.assertEqual(r.stderr.count("falling back"), 1, r.stderr)  # of two models that are opened
+        self.assertNotIn("falling back", ochre("fit", "no-such-model", env=self.env).stderr)
         for command in (("run", MODEL, "--prompt", "x"), ("bench", MODEL)):
             r = ochre(*command, "--require-gpu", env=self.env)
             self.assertEqual(r.returncode, 1, r.stderr)
             self.assertIn("a GPU is required", r.stderr)
         self.assertIn("--require-gpu", ochre("run", "--help").stdout)
         self.assertEqual(ochre("devices", "--require-gpu").returncode, 2)
+
+    def test_broken_pack_is_one_problem(self):
+        text, j = self.report(OCHRE_PACK="/nonexistent.okpack")
+        self.assertEqual(text.count("A pack of kernels is left out: /nonexistent.okpack"), 1)
+        self.assertEqual(sum("/nonexistent.okpack" in p for p in j["problems"]), 1)
+        self.assertEqual(ochre("doctor", env={**self.env, "OCHRE_PACK": "/nonexistent.okpack"}).stderr, "")
 
     def test_debians_library_without_a_device(self):
         if not os.path.exists(self.DEBIAN) or os.path.exists("/dev/kfd"):
@@ -945,13 +1004,17 @@ class Bench(unittest.TestCase):
     def test_synthetic(self):
         r = ochre("bench", "--synthetic", "tiny", "--format", "Q4_K", "-p", "8", "-n", "2", "-r", "1", "--json")
         self.assertEqual(r.returncode, 0, r.stderr)
-        for args, code, wanted in ((["--synthetic", "huge"], 1, "llama-8b"), (["--synthetic", "tiny", "--format", "Q9"], 1, "Q9"),
-                                   (["--synthetic", "tiny", "--format", ""], 1, "expected one of F32"),
+        for args, code, wanted in ((["--synthetic", "huge"], 1, "llama-8b"), (["--synthetic", "tiny", "--format", "Q9"], 2, "Q4_K, Q5_K"),
+                                   (["--synthetic", "tiny", "--format", ""], 2, "expected one of F32"),
                                    ([MODEL, "--format", "Q4_0"], 2, "--synthetic"), (["-p", "0", "-n", "0", MODEL], 2, "nothing"),
                                    ([MODEL, "--synthetic", "tiny"], 2, "expected one"), ([], 2, "which model")):
             r = ochre("bench", *args)
             self.assertEqual(r.returncode, code, args)
             self.assertIn(wanted, r.stderr)
+        for command in ("fit", "tune"):
+            r = ochre(command, "--synthetic", "tiny", "--format", "Q9")
+            self.assertEqual(r.returncode, 2)
+            self.assertIn("Q4_K, Q5_K", r.stderr)
 
     def test_formats(self):
         args = ["bench", MODEL, "-p", "16", "-n", "8", "-r", "2"]
