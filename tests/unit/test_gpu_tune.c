@@ -397,6 +397,56 @@ TEST(stopped) {
     drop_cache();
 }
 
+/* One refused allocation after another, in measuring, keeping and looking up: told, or without consequence, and nothing is left. */
+TEST(no_memory) {
+    product p;
+    float y[M];
+    own_cache();
+    open_board("sim:gfx1151");
+    make(&p, OCH_GPU_CUT_VEC, OCH_DTYPE_F16, OCH_DTYPE_F16);
+    clock_.fast = "_ROWS_2_U_2_", clock_.fast_us = 500;
+    CHECK(!strcmp(measured(&p).cut, "ROWS=2,U=2,")); /* all kernels are loaded */
+    puts_cut(&p, OCH_GPU_CUT_VEC, OCH_DTYPE_F16, "U=2,");
+    int n_refused = 0;
+    bool refused = true;
+    for (uint64_t n = 1, count; refused; n += n < 40 ? 1 : 4) {
+        och_gpu_cut_times times = {0};
+        uint64_t bytes, buffers, bytes_before, buffers_before;
+        size_t stale;
+        och_gpu_tune_forget(device);
+        och_buf_live(&bytes_before, &buffers_before);
+        int64_t live = och_alloc_live();
+        och_err_clear(&err);
+        och_alloc_fail_at(n);
+        och_status st = och_gpu_tune(queue, &p.call, &options, &times, &err);
+        count = och_alloc_count();
+        if (st == OCH_OK) {
+            st = och_gpu_tune_put(&device->info, &times, &err);
+            count = och_alloc_count();
+        }
+        och_gpu_cut_times_deinit(&times);
+        if (st == OCH_OK) {
+            st = och_gpu_tune_find(&device->info, &times, &stale, &err);
+            count = och_alloc_count();
+        }
+        och_alloc_fail_at(0);
+        refused = count >= n;
+        CHECK(st == OCH_OK || (st == OCH_NOMEM && err.message[0]));
+        n_refused += st == OCH_NOMEM;
+        och_gpu_cut_times_deinit(&times);
+        och_gpu_tune_forget(device);
+        och_buf_live(&bytes, &buffers);
+        CHECK(bytes == bytes_before && buffers == buffers_before && och_alloc_live() == live);
+        for (size_t i = 0; i < OCH_COUNT(clock_.graphs); i++) CHECK(!clock_.graphs[i].graph);
+        run(&p, y); /* no trial goes on, and the file is whole */
+        CHECK(strstr(p.names, "_ROWS_1_U_2_") || strstr(p.names, "_ROWS_2_U_2_"));
+    }
+    CHECK(n_refused > 20);
+    drop(&p);
+    close_board();
+    drop_cache();
+}
+
 /* ---- what holds no longer ---- */
 
 /* In a process that has read no kernel yet. */
@@ -657,7 +707,7 @@ int main(void) {
         cmocka_unit_test(records_are_kept), cmocka_unit_test(the_list),    cmocka_unit_test(one_matrix),
         cmocka_unit_test(one_matrix_discrete), cmocka_unit_test(q_k_v),    cmocka_unit_test(gate_and_up),
         cmocka_unit_test(gate_and_up_to_codes), cmocka_unit_test(a_plan_takes_it), cmocka_unit_test(no_winner),
-        cmocka_unit_test(stopped),          cmocka_unit_test(another_text), cmocka_unit_test(not_to_be_had),
+        cmocka_unit_test(stopped),          cmocka_unit_test(no_memory),   cmocka_unit_test(another_text), cmocka_unit_test(not_to_be_had),
         cmocka_unit_test(a_broken_file)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
