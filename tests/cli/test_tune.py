@@ -162,7 +162,7 @@ class Tune(unittest.TestCase):
                              (["--clear", "m.gguf"], "--clear is of all"), (["--clear", "--device", "cpu"], "--clear is of all"),
                              (["--list", "--synthetic", "tiny"], "--list is of all"), (["--list", "--format", "F16"], "--list is of all"),
                              (["m.gguf", "--format", "F16"], "weight format of --synthetic"),
-                             (["--synthetic", "tiny", "--format", "Q9"], 'expected a weight format, found "Q9"'),
+                             (["--synthetic", "tiny", "--format", "Q9"], '--format: expected one of F32, F16, BF16, '),
                              (["--list", "--seconds", "9"], "--list is of all"), (["m.gguf", "--seconds", "0"], "--seconds"),
                              (["--lits"], "did you mean --list?"), (["--list=1"], "--list"), (["--device"], "--device")):
             self.measured()
