@@ -85,11 +85,11 @@ static bool call_fn(och_kl_spec *s, const och_kl_expr *e, const och_kl_decl *fn,
         return false;
     }
     if (n && !och_kl_eval_list(s, args, n, v)) return false;
-    return och_kl_inline(s, e->pos, fn, format, v, n, out);
+    return och_kl_inline(s, e->pos, fn, format, v, out);
 }
 
 bool och_kl_inline(och_kl_spec *s, och_kl_pos pos, const och_kl_decl *fn, const och_kl_decl *format, och_kl_val *args,
-                   int n_args, och_kl_val *out) {
+                   och_kl_val *out) {
     int depth = 0;
     for (const och_kl_frame *f = s->frame; f; f = f->outer, depth++)
         if (f->fn == fn)
@@ -107,7 +107,6 @@ bool och_kl_inline(och_kl_spec *s, och_kl_pos pos, const och_kl_decl *fn, const 
     int i = 0;
     for (const och_kl_arg_ast *a = fn->args; a && ok; a = a->next, i++) {
         och_kl_val v = args[i];
-        (void)n_args;
         if (a->type) {
             och_kl_type t;
             s->frame = &frame; /* types of the declaration */

@@ -93,9 +93,9 @@ static const struct {
 
 static void put(och_kl_emitter *e, const char *s) { och_strbuf_puts(e->out, s); }
 
-static void emit_args(och_kl_emitter *e, const och_kl_ir *x, int first) {
-    for (int i = first; i < x->n_args; i++) {
-        if (i > first) put(e, ", ");
+static void emit_args(och_kl_emitter *e, const och_kl_ir *x) {
+    for (int i = 0; i < x->n_args; i++) {
+        if (i) put(e, ", ");
         och_kl_emit_expr(e, x->args[i], OCH_KL_PREC_ANY);
     }
 }
@@ -151,7 +151,7 @@ static void emit_broadcast(och_kl_emitter *e, const och_kl_ir *x) {
         och_kl_need(e, OCH_KL_P_SHUFFLE);
         och_strbuf_printf(e->out, "och_shuffle<%d>(", x->extra);
     }
-    emit_args(e, x, 0);
+    emit_args(e, x);
     put(e, ")");
 }
 
@@ -172,7 +172,7 @@ static void emit_mma(och_kl_emitter *e, const och_kl_ir *x) {
         if (e->matrices[i] == m) break;
     }
     och_strbuf_printf(e->out, "och_mma_%s(", m->name);
-    emit_args(e, x, 0);
+    emit_args(e, x);
     put(e, ")");
 }
 
@@ -184,7 +184,7 @@ static void emit_group_mma(och_kl_emitter *e, const och_kl_ir *x) {
     e->group_matrices[turned][bf16][n / 8] = true;
     och_strbuf_printf(e->out, "%s(&%s[%u], ", och_kl_group_matrix_name(bf16 ? OCH_KL_BF16 : OCH_KL_F16, n, turned, name),
                       och_kl_var_name(e, x->var), (unsigned)x->at[0]);
-    emit_args(e, x, 0);
+    emit_args(e, x);
     put(e, ")");
 }
 
@@ -227,12 +227,12 @@ void och_kl_emit_call(och_kl_emitter *e, const och_kl_ir *x, int prec) {
     switch (calls[f].form) {
     case F_PLAIN:
         och_strbuf_printf(e->out, "och_%s(", name);
-        emit_args(e, x, 0);
+        emit_args(e, x);
         put(e, ")");
         break;
     case F_EXTRA:
         och_strbuf_printf(e->out, "och_%s<%d>(", name, x->extra);
-        emit_args(e, x, 0);
+        emit_args(e, x);
         put(e, ")");
         break;
     case F_UPPER: emit_bits(e, x, name, prec); break;
@@ -240,7 +240,7 @@ void och_kl_emit_call(och_kl_emitter *e, const och_kl_ir *x, int prec) {
         och_strbuf_printf(e->out, "och_%s<%d>(", name, x->extra);
         och_kl_emit_address(e, &x->mem, true, f != OCH_KL_F_ATOMIC_LOAD);
         if (x->n_args) put(e, ", ");
-        emit_args(e, x, 0);
+        emit_args(e, x);
         put(e, ")");
         break;
     case F_OTHER:

@@ -17,7 +17,7 @@
 typedef struct och_kl_unit och_kl_unit;
 typedef struct och_kl_code och_kl_code; /* ir.h */
 
-/* Finds the text of `use "name"`. Returns false when there is none. The text is borrowed until the unit is destroyed. */
+/* Finds the text of `use "name"`. Returns false when there is none. The text is copied before anything else is asked for. */
 typedef struct och_kl_loader {
     bool (*find)(void *self, const char *name, const char *used_by, const char **out_text, size_t *out_bytes);
     void *self;

@@ -396,7 +396,7 @@ static bool copy_weight(och_kl_spec *s, copy_state *c) {
                        v;
             if (decode->args == NULL || decode->args->next == NULL || decode->args->next->next)
                 ok = och_kl_error(s->diag, decode->pos, "%s takes a unit and a number", decode->name);
-            ok = ok && och_kl_inline(s, pos, decode, b->format, args, 2, &v);
+            ok = ok && och_kl_inline(s, pos, decode, b->format, args, &v);
             if (ok && (v.kind != OCH_KL_V_IR || v.ir->type.lanes != 8))
                 ok = och_kl_error(s->diag, decode->pos, "%s gives a vector of 8", decode->name);
             if (!ok) break;

@@ -351,8 +351,9 @@ bool och_kl_put(och_kl_spec *s, const och_kl_expr *e, const och_kl_val *row);
 
 /* ---- call.c, call_math.c ---- */
 bool och_kl_eval_call(och_kl_spec *s, const och_kl_expr *e, och_kl_val *out);
+/* args: as many as fn takes, which the caller has seen to. */
 bool och_kl_inline(och_kl_spec *s, och_kl_pos pos, const och_kl_decl *fn, const och_kl_decl *format, och_kl_val *args,
-                   int n_args, och_kl_val *out);
+                   och_kl_val *out);
 /* A function of the language. *out_is false: no such name. */
 bool och_kl_builtin(och_kl_spec *s, const och_kl_expr *e, const char *name, bool *out_is, och_kl_val *out);
 void och_kl_offer_builtins(och_kl_guess *g);

@@ -20,6 +20,8 @@
 #include "op/gpu/gpu.h"
 #include "op/memo.h"
 
+#define OWN_KERNELS 300
+
 static och_err err;
 
 static och_device *open_board(const char *name) {
@@ -63,6 +65,32 @@ static void no_memory(void **state) {
         if (count < n) break;
     }
     assert_true(failed > 20);
+}
+
+/* Any number of files with any number of kernels, beside the built-in ones or in place of them. */
+static void kernels_of_a_folder(void **state) {
+    (void)state;
+    och_device *d = open_board("sim:gfx1151");
+    for (int i = 0; i < OWN_KERNELS; i += OWN_KERNELS - 1) {
+        char name[32];
+        snprintf(name, sizeof name, "own_%d", i);
+        och_err_clear(&err);
+        och_status st = och_gpu_kernel_get(d, name, NULL, &err, "V=%d", 1);
+        if (st != OCH_OK && !och_gpu_absent(st)) fail_msg("%s", err.message);
+    }
+    och_device_release(d);
+}
+
+/* A file with so many kernels, which it takes to find those that come behind. */
+static void write_own_kernels(const char *folder) {
+    char path[320];
+    mkdir(folder, 0700);
+    snprintf(path, sizeof path, "%s/a_own.ok", folder);
+    FILE *f = fopen(path, "w");
+    if (!f) abort();
+    for (int i = 0; i < OWN_KERNELS; i++)
+        fprintf(f, "kernel own_%d(x: out buf<f32>[n])\n  param V: int\n  launch grid(n) waves(1)\n{ x[group.id.x] = f32(V); }\n", i);
+    if (fclose(f) != 0) abort();
 }
 
 /* What the language refuses is refused again, by name, without being tried again. */
@@ -276,7 +304,7 @@ static void each_has_one_file(void **state) {
 }
 
 int main(void) {
-    static char dir[256];
+    static char dir[256], own[280];
     och_strbuf clang = {0};
     bool compiles = och_spawn_find("clang-22", &clang) || och_spawn_find("clang-19", &clang);
     och_strbuf_deinit(&clang);
@@ -284,13 +312,16 @@ int main(void) {
     setenv("OCHRE_SIM_LIBRARY", OCHRE_BUILD_DIR "/sim/libamdhip64.so", 0);
     setenv("OCHRE_CACHE_DIR", dir, 1);
     unsetenv("OCHRE_PACK");
+    snprintf(own, sizeof own, "%s.kernels", dir);
+    write_own_kernels(own);
+    setenv("OCHRE_KERNELS_DIR", own, 1);
     const struct CMUnitTest always[] = {cmocka_unit_test(one_jit), cmocka_unit_test(known_by_its_source), cmocka_unit_test(each_has_one_file),
-                                        cmocka_unit_test(a_failure_is_remembered)};
+                                        cmocka_unit_test(kernels_of_a_folder), cmocka_unit_test(a_failure_is_remembered)};
     const struct CMUnitTest compiled[] = {cmocka_unit_test(no_memory), cmocka_unit_test(another_way), cmocka_unit_test(refused_once)};
     int failed = cmocka_run_group_tests(always, NULL, NULL);
     if (compiles) failed += cmocka_run_group_tests(compiled, NULL, NULL);
     else print_message("skipped: no clang: no_memory, another_way, refused_once\n");
-    char command[320];
-    snprintf(command, sizeof command, "rm -rf '%s'", dir);
+    char command[600];
+    snprintf(command, sizeof command, "rm -rf '%s' '%s'", dir, own);
     return system(command) || failed;
 }

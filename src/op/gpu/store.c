@@ -69,10 +69,10 @@ uint64_t och_gpu_kernels_begun(void) { return atomic_load_explicit(&n_begun, mem
 /* The syntax trees of the built-in kernels, shared by all devices, kept for the life of the process. */
 static pthread_mutex_t units_lock = PTHREAD_MUTEX_INITIALIZER;
 static och_kl_builtins *builtins;
-static struct {
+static struct unit_row {
     och_kl_unit *unit;
     const char *kernel;
-} units[256];
+} *units;
 static int n_units, n_files;
 
 static uint64_t hash_of(const char *name, const char *spec) {
@@ -92,14 +92,14 @@ static och_status parse_next(och_err *err) {
     if (st != OCH_OK) och_log(OCH_LOG_ERROR, "%s", och_strbuf_str(&diag));
     och_strbuf_deinit(&diag);
     OCH_TRY(st);
-    n_files++;
     int n = och_kl_kernel_count(u);
-    for (int i = 0; i < n && n_units < (int)OCH_COUNT(units); i++) {
-        units[n_units].unit = u;
-        units[n_units++].kernel = och_kl_kernel_name(u, i);
-    }
-    if (!n) och_kl_unit_destroy(u);
-    return OCH_OK;
+    struct unit_row *more = n ? och_realloc_array(units, (size_t)(n_units + n), sizeof *more) : units;
+    if (more) units = more;
+    else if (n) st = och_err_nomem(err, (uint64_t)(n_units + n) * sizeof *more, "the built-in kernels' names");
+    for (int i = 0; i < n && st == OCH_OK; i++) units[n_units++] = (struct unit_row){u, och_kl_kernel_name(u, i)};
+    n_files += st == OCH_OK;
+    if (!n || st != OCH_OK) och_kl_unit_destroy(u);
+    return st;
 }
 
 /* The unit that declares the kernel. */
