@@ -232,6 +232,13 @@ class Frame(unittest.TestCase):
                 self.assertEqual(l[at - 1], " ", l)
                 self.assertNotEqual(l[at:at + 1], " ", l)
 
+    def test_the_page_names_every_kernel(self):
+        with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/kernels.md")) as f:
+            page = f.read()
+        for k in json.loads(ochre("kernels", "ls", "--json").stdout)["kernels"]:
+            self.assertIn("`%s`" % k["kernel"], page)
+            self.assertIn("`%s`" % k["file"], page)
+
     def test_kernels_by_name(self):
         r = ochre("kernels", "ls", "matvec", "act_q8")
         self.assertEqual([l.split()[0] for l in r.stdout.splitlines()], ["kernel", "act_q8", "matvec"])
