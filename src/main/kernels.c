@@ -115,9 +115,11 @@ static int make(wanted *w, och_jit_kernel *k) {
     och_status st = och_kl_profile_init(&profile, w->target, w->wave, &err);
     if (st == OCH_OK) st = och_jit_kernel_init(k, w->unit, w->kernel, w->bindings, w->n_bindings, &profile, &diag, &err);
     if (st != OCH_OK) {
+        /* diagnostics say it, with place and line; the record holds the first of them again */
         fputs(och_strbuf_str(&diag), stderr);
+        int rc = diag.size ? och_main_error("kernel %.100s for %.60s: not made, see above", w->kernel, w->target) : OCH_EXIT_OK;
         och_strbuf_deinit(&diag);
-        return och_main_fail(&err);
+        return rc == OCH_EXIT_OK ? och_main_fail(&err) : rc;
     }
     och_strbuf_deinit(&diag);
     return -1;

@@ -196,6 +196,8 @@ static och_status open_folder(och_model *m, const char *path, och_err *err) {
     och_json j = {0};
     const char *name = NULL;
     snprintf(file, sizeof file, "%s/config.json", path);
+    if (access(file, F_OK) != 0)
+        return och_err_set(err, OCH_NOTFOUND, "%s: expected a GGUF file or a folder with config.json, found a folder without it", path);
     OCH_TRY(och_json_load(file, 0, &j, err));
     och_status st = och_json_get_str(&j, "architectures.0", true, &name, err);
     if (st == OCH_OK && !(m->arch = och_arch_find_hf(name))) st = list_architectures(file, name, true, err);

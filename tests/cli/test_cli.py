@@ -232,6 +232,20 @@ class Frame(unittest.TestCase):
                 self.assertEqual(l[at - 1], " ", l)
                 self.assertNotEqual(l[at:at + 1], " ", l)
 
+    def test_a_wrong_kernel_is_told_once(self):
+        path = os.path.join(TMP.name, "wrong.ok")
+        with open(path, "w") as f:
+            f.write("kernel k(y: out buf<f32>[n, 1])\n  launch grid(n) waves(1)\n{\n  y[0, 0] = nothing;\n}\n")
+        r = ochre("kernels", "emit", "k", "--file", path, "--target", "gfx1151")
+        self.assertEqual(r.returncode, 1)
+        self.assertEqual(r.stderr.count("wrong.ok:4:13: error:"), 1, r.stderr)
+        self.assertIn("\nochre: error: kernel k for gfx1151: not made, see above\n", r.stderr)
+
+    def test_folder_that_is_no_model(self):
+        r = ochre("run", TMP.name, "--device", "cpu", "--prompt", "a")
+        self.assertEqual(r.returncode, 1)
+        self.assertIn("found a folder without it", r.stderr)
+
     def test_the_page_names_every_kernel(self):
         with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/kernels.md")) as f:
             page = f.read()
