@@ -65,6 +65,10 @@ och_status och_device_check(const och_device *d, och_err *err) {
     return OCH_OK;
 }
 
+/* How much of a reason is the reason: what to do about it stands behind its first semicolon, and is for errors of that backend and
+ * for `ochre doctor`, not for lists of several. */
+static int reason_size(const char *text) { return (int)strcspn(text, ";"); }
+
 /* The names that open would accept, as "cpu:0, null:0, auto"; a backend that cannot count is named with its reason. */
 static void list_names(och_strbuf *out) {
     for (int i = 0; i < N_BACKENDS; i++) {
@@ -72,7 +76,7 @@ static void list_names(och_strbuf *out) {
         och_err why;
         och_err_clear(&why);
         if (backends[i]->count(&n, &why) != OCH_OK) {
-            och_strbuf_printf(out, "%s (none: %s), ", backends[i]->name, why.message);
+            och_strbuf_printf(out, "%s (none: %.*s), ", backends[i]->name, reason_size(why.message), why.message);
             continue;
         }
         if (n > 1) och_strbuf_printf(out, "%s:0 to %s:%d, ", backends[i]->name, backends[i]->name, n - 1);
@@ -138,12 +142,6 @@ bool och_dev_preferred(const och_dev_info *a, const och_dev_info *b) {
     return a->memory_limit_bytes > b->memory_limit_bytes;
 }
 
-/* Adds a reason. What to do about it stands behind its first semicolon: `ochre doctor` has that, a warning at each run need not. */
-static void add_reason(och_strbuf *out, const char *text, bool brief) {
-    size_t n = brief ? strcspn(text, ";") : strlen(text);
-    och_strbuf_printf(out, "%s%.*s", out->size ? "; " : "", (int)n, text);
-}
-
 /* A device that does not open is passed over with a message: `auto` must find what works. Why there is no GPU is kept for the
  * one line that tells of falling back to the CPU, and whole for the error where that is not allowed. */
 static och_status open_auto(const och_dev_options *options, och_device **out_device, och_err *err) {
@@ -158,13 +156,15 @@ static och_status open_auto(const och_dev_options *options, och_device **out_dev
         och_err why;
         och_err_clear(&why);
         if (i == BACKEND_null || i == BACKEND_sim) continue; /* never chosen: not even started */
-        if (backends[i]->count(&n, &why) != OCH_OK) add_reason(&why_none, why.message, !must);
+        if (backends[i]->count(&n, &why) != OCH_OK)
+            och_strbuf_printf(&why_none, "%s%.*s", why_none.size ? "; " : "",
+                              must ? (int)strlen(why.message) : reason_size(why.message), why.message);
         for (int k = 0; k < n; k++) {
             och_device *d;
             och_err_clear(&why);
             if (open_checked(backends[i], k, options, &d, &why) != OCH_OK) {
                 och_log(OCH_LOG_INFO, "device %s:%d is passed over: %s", backends[i]->name, k, why.message);
-                add_reason(&why_none, why.message, false);
+                och_strbuf_printf(&why_none, "%s%s", why_none.size ? "; " : "", why.message);
                 if (first.status == OCH_OK) first = why;
                 continue;
             }

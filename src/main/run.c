@@ -168,6 +168,16 @@ int och_cmd_run(int argc, char **argv) {
     open.out_seconds = &load_seconds;
     rc = och_main_open(&open, &model);
     if (rc >= 0) goto done;
+    ochre_model_info info = {.size_bytes = sizeof info};
+    if (ochre_model_describe(model, &info, &e) != OCHRE_OK) {
+        rc = och_main_fail_public(&e);
+        goto done;
+    }
+    if (chat && !info.has_chat_template) {
+        rc = och_main_error("the model has no chat template: it was not made for conversations; without --chat and --system it goes on "
+                            "with the prompt as it stands");
+        goto done;
+    }
     if (chat) {
         rc = apply_chat(model, system, &prompt);
         if (rc >= 0) goto done;
@@ -182,11 +192,6 @@ int och_cmd_run(int argc, char **argv) {
         goto done;
     }
     e = (ochre_error){0};
-    ochre_model_info info = {.size_bytes = sizeof info};
-    if (ochre_model_describe(model, &info, &e) != OCHRE_OK) {
-        rc = och_main_fail_public(&e);
-        goto done;
-    }
     uint64_t need = (uint64_t)n_prompt + (uint64_t)max_tokens;
     if (!context) context = (int32_t)(need < (uint64_t)info.context_length ? need : (uint64_t)info.context_length);
     if (context < 1) context = 1;

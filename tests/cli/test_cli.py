@@ -402,6 +402,7 @@ class Run(unittest.TestCase):
         r = ochre("run", MODEL, "--chat", "--prompt", "the")
         self.assertEqual(r.returncode, 1)
         self.assertIn("template", r.stderr)
+        self.assertIn("without --chat", r.stderr)
 
     def test_zero_tokens(self):
         r = ochre("run", MODEL, "--device", "cpu", "--prompt", "the", "-n", "0", "-q")
@@ -515,6 +516,9 @@ class Gpus(unittest.TestCase):
         self.assertIn("ochre doctor", r.stderr)
         self.assertNotIn("install ", r.stderr)
         self.assertIn("install ", ochre("run", MODEL, "--prompt", "x", "--require-gpu", env=self.env).stderr)
+        r = ochre("run", MODEL, "--prompt", "x", "--device", "gpu", env=self.env)
+        self.assertIn("hip (none: no libamdhip64", r.stderr)
+        self.assertNotIn("install ", r.stderr)
         r = ochre("verify", MODEL, "--against", "reference", "--tokens", "2", "--prompt", "the", env=self.env)
         self.assertEqual(r.stderr.count("falling back"), 1, r.stderr)  # of two models that are opened
         self.assertNotIn("falling back", ochre("fit", "no-such-model", env=self.env).stderr)
