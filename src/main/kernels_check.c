@@ -211,8 +211,8 @@ static int tell(const och_kernels_job *j, const och_strbuf *lanes, size_t n_lane
         put_table(j, &out);
         put_spilled(j, &out);
         och_strbuf_printf(&out, "%s%s%s", och_strbuf_str(&single), och_strbuf_str(lanes), och_strbuf_str(&wrong));
-        och_strbuf_printf(&out, "%zu specialisations for %d targets: %zu of %zu right, %zu of them taken from the cache, in %.1f s (%.1f s of CPU time)\n",
-                          j->specs.n, j->n_targets, n - n_wrong, n, n_cached, seconds, cpu_seconds());
+        och_strbuf_printf(&out, "%zu specialisation%s for %d target%s: %zu of %zu right, %zu of them taken from the cache, in %.1f s (%.1f s of CPU time)\n",
+                          j->specs.n, j->specs.n == 1 ? "" : "s", j->n_targets, j->n_targets == 1 ? "" : "s", n - n_wrong, n, n_cached, seconds, cpu_seconds());
     }
     int rc = OCH_EXIT_OK;
     if (n_wrong || n_lanes || (strict && single.size)) rc = OCH_EXIT_FAILURE;
