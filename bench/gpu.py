@@ -11,9 +11,11 @@ process. --torch times the same product in PyTorch, where that is installed, in 
 import argparse
 import csv
 import json
+import os
 import subprocess
 import sys
 
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 MATVEC = [(8192, 8192), (4096, 14336)]  # k, m
 FORMATS = "F32,F16,BF16,Q8_0,Q4_0,Q4_1,Q5_0,Q5_1,Q2_K,Q3_K,Q4_K,Q5_K,Q6_K,IQ4_NL,MXFP4"
 
@@ -62,7 +64,7 @@ def torch_rows(runs):
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--program", default="build/release/ochre")
+    p.add_argument("--program", default=os.path.join(ROOT, "build", "release", "ochre"))
     p.add_argument("--device", default="auto")
     p.add_argument("--formats", default=FORMATS, help="of the weights (default: all)")
     p.add_argument("--rows", default="1", help="rows of activations, a list (default: 1)")
@@ -105,4 +107,5 @@ def main():
             w.writerows(rows)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -55,6 +55,7 @@ och_kl_actual och_gpu_tensor(const char *name, const och_tensor *t); /* absent: 
 och_kl_actual och_gpu_vector(const char *name, const och_tensor *t);
 /* OCH_LAYOUT_PLANES; columns as the planes have them, a whole number of units. */
 och_kl_actual och_gpu_weight(const char *name, const och_tensor *t);
+/* Columns of a weight up to a whole unit of its planes: of 32 where activations are codes beside it, else of 8. */
 int64_t och_gpu_unit_cols(const och_tensor *t);
 och_kl_actual och_gpu_matrix(const char *name, och_dev_addr addr, int64_t rows, int64_t cols, uint64_t row_bytes);
 och_kl_actual och_gpu_int(const char *name, int64_t v);
