@@ -1,63 +1,13 @@
-/* For test_gpu_tune.c: tests in processes of their own, and a board whose clock moves by what the test says that each launch costs, as
- * launched or as replayed from a graph. */
+/* For test_gpu_tune.c: a board whose clock moves by what the test says that each launch costs, as launched or as replayed from a
+ * graph. */
 #ifndef OCH_TESTS_UNIT_CLOCK_BOARD_H
 #define OCH_TESTS_UNIT_CLOCK_BOARD_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include "unit/in_child.h"
 
 #include "base/hash.h"
 #include "base/size.h"
 #include "op/gpu/tune_time.h"
-
-static och_err err;
-
-#define CHECK(c)                                                                                                               \
-    do {                                                                                                                       \
-        if (!(c)) fprintf(stderr, "%s:%d: %s; the last message: %s\n", __FILE__, __LINE__, #c, err.message), _exit(1);         \
-    } while (0)
-#define OK(call)                                                                                                               \
-    do {                                                                                                                       \
-        och_err_clear(&err);                                                                                                   \
-        if ((call) != OCH_OK) fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call, err.message), _exit(1);            \
-    } while (0)
-#define FAILS(status, call)                                                                                                    \
-    do {                                                                                                                       \
-        och_err_clear(&err);                                                                                                   \
-        CHECK((call) == (status));                                                                                             \
-    } while (0)
-static void says(const char *part) {
-    if (!strstr(err.message, part)) fprintf(stderr, "expected \"%s\" in: %s\n", part, err.message), _exit(1);
-}
-
-static void in_child(void (*fn)(void)) {
-    fflush(NULL);
-    pid_t child = fork();
-    assert_true(child >= 0);
-    if (!child) {
-        fn();
-        _exit(0);
-    }
-    int status;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    if (!WIFEXITED(status) || WEXITSTATUS(status)) fail_msg("failed, as written above");
-}
-#define TEST(name)                                                                                                             \
-    static void name##_body(void);                                                                                             \
-    static void name(void **state) {                                                                                           \
-        (void)state;                                                                                                           \
-        in_child(name##_body);                                                                                                 \
-    }                                                                                                                          \
-    static void name##_body(void)
 
 /* ---- a board whose clock is the test's ---- */
 

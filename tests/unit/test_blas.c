@@ -1,24 +1,12 @@
 /* Products by a library (op/blas) on simulated boards, with a hipBLASLt in host memory (fake_blas.c): which library serves, what is
  * recorded and what is not, which rows go where, slabs, and the store of measured times. That results are right in every shape and
  * format, conform/blas tests. A library is opened once a process: each test runs in one of its own. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "unit/in_child.h"
 
 #include <dlfcn.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/env.h"
 #include "base/size.h"
 #include "file/write.h"
 #include "op/blas/blas.h"
@@ -27,46 +15,6 @@
 #include "quant/format.h"
 
 #define FAKE(name) OCHRE_BUILD_DIR "/tests/libfake_hipblaslt_" name ".so"
-
-static och_err err;
-
-#define CHECK(c)                                                                                                               \
-    do {                                                                                                                       \
-        if (!(c)) fprintf(stderr, "%s:%d: %s; the last message: %s\n", __FILE__, __LINE__, #c, err.message), _exit(1);         \
-    } while (0)
-#define OK(call)                                                                                                               \
-    do {                                                                                                                       \
-        och_err_clear(&err);                                                                                                   \
-        if ((call) != OCH_OK) fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call, err.message), _exit(1);            \
-    } while (0)
-#define FAILS(status, call)                                                                                                    \
-    do {                                                                                                                       \
-        och_err_clear(&err);                                                                                                   \
-        CHECK((call) == (status));                                                                                             \
-    } while (0)
-static void says(const char *part) {
-    if (!strstr(err.message, part)) fprintf(stderr, "expected \"%s\" in: %s\n", part, err.message), _exit(1);
-}
-
-static void in_child(void (*fn)(void)) {
-    fflush(NULL);
-    pid_t child = fork();
-    assert_true(child >= 0);
-    if (!child) {
-        fn();
-        _exit(0);
-    }
-    int status;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    if (!WIFEXITED(status) || WEXITSTATUS(status)) fail_msg("failed, as written above");
-}
-#define TEST(name)                                                                                                             \
-    static void name##_body(void);                                                                                             \
-    static void name(void **state) {                                                                                           \
-        (void)state;                                                                                                           \
-        in_child(name##_body);                                                                                                 \
-    }                                                                                                                          \
-    static void name##_body(void)
 
 static int counter(const char *name) {
     void *library = dlopen(FAKE("plain"), RTLD_NOW | RTLD_NOLOAD);
@@ -458,25 +406,10 @@ TEST(graphs_discrete) { graphs_on("sim:gfx942"); }
 
 /* ---- the store ---- */
 
-/* A cache's folder of its own, with the kernels of this build's. */
-static char cache[256];
-static void own_cache(void) {
-    char link[512];
-    snprintf(cache, sizeof cache, "/tmp/ochre-blas-XXXXXX");
-    CHECK(mkdtemp(cache));
-    CHECK(och_env_set("OCHRE_CACHE_DIR", cache));
-    snprintf(link, sizeof link, "%s/v1", cache);
-    (void)mkdir(OCHRE_BUILD_DIR "/kernel-cache", 0777);
-    (void)mkdir(OCHRE_BUILD_DIR "/kernel-cache/v1", 0777);
-    CHECK(symlink(OCHRE_BUILD_DIR "/kernel-cache/v1", link) == 0);
-}
 static void drop_cache(void) {
-    char path[512];
     bool removed;
     OK(och_blas_store_clear(&removed, &err));
-    snprintf(path, sizeof path, "%s/v1", cache);
-    unlink(path);
-    CHECK(rmdir(cache) == 0); /* no temporary file is left */
+    remove_cache();
 }
 
 static const och_blas_key key = {"a \"board\"", "gfx1151", "HIP 7.0", "hipBLASLt 1.0.0", "0.1.0"};

@@ -31,25 +31,10 @@
 #include "quant/planes.h"
 #include "unit/clock_board.h"
 
-/* A cache's folder of its own, with the kernels of this build's. */
-static char cache[256];
-static void own_cache(void) {
-    char link[512];
-    snprintf(cache, sizeof cache, "/tmp/ochre-tune-XXXXXX");
-    CHECK(mkdtemp(cache));
-    CHECK(och_env_set("OCHRE_CACHE_DIR", cache));
-    snprintf(link, sizeof link, "%s/v1", cache);
-    (void)mkdir(OCHRE_BUILD_DIR "/kernel-cache", 0777);
-    (void)mkdir(OCHRE_BUILD_DIR "/kernel-cache/v1", 0777);
-    CHECK(symlink(OCHRE_BUILD_DIR "/kernel-cache/v1", link) == 0);
-}
 static void drop_cache(void) {
-    char path[512];
     bool removed;
     OK(och_gpu_tune_clear(&removed, &err));
-    snprintf(path, sizeof path, "%s/v1", cache);
-    unlink(path);
-    CHECK(rmdir(cache) == 0); /* no temporary file is left */
+    remove_cache();
 }
 
 /* ---- products ---- */

@@ -603,6 +603,17 @@ static const char slow_hiprtc[] =
     "int hiprtcGetCodeSize(void *p, size_t *n) { *n = sizeof code; return 0; }\n"
     "int hiprtcGetCode(void *p, char *c) { memcpy(c, code, sizeof code); return 0; }\n";
 
+/* hipRTCs, first that of a text, in a file of a name that no other has: none is ever closed. NULL: no compiler for this machine. Until
+ * OCHRE_HIPRTC is unset. */
+static och_compilers *list_made(const char *library, const char *text) {
+    char command[700];
+    write_text(at("made.c"), text);
+    snprintf(command, sizeof command, "cc -w -shared -fPIC -o %s/%s %s/made.c 2> /dev/null", folder, library, folder);
+    if (system(command)) return NULL;
+    setenv("OCHRE_HIPRTC", at(library), 1);
+    return list("hiprtc");
+}
+
 typedef struct busy {
     const och_candidate *c;
     atomic_bool stop, failed;
@@ -640,12 +651,8 @@ static void targets_of_an_old_hiprtc(void **s) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     skip(); /* a copy of a process with threads is not for them */
 #endif
-    char command[700];
-    write_text(at("slow.c"), slow_hiprtc);
-    snprintf(command, sizeof command, "cc -w -shared -fPIC -o %s/libslow.so %s/slow.c 2> /dev/null", folder, folder);
-    if (system(command)) skip(); /* no compiler for this machine */
-    setenv("OCHRE_HIPRTC", at("libslow.so"), 1);
-    och_compilers *all = list("hiprtc");
+    och_compilers *all = list_made("libslow.so", slow_hiprtc);
+    if (!all) skip();
     och_err e = {0};
     const och_candidate *c = pick(all, real_request("gfx900"), &e);
     assert_non_null(c);
@@ -692,12 +699,8 @@ static const char refusing_hiprtc[] =
 static void the_first_error_is_told(void **s) {
     (void)s;
     fresh();
-    char command[700];
-    write_text(at("refusing.c"), refusing_hiprtc);
-    snprintf(command, sizeof command, "cc -w -shared -fPIC -o %s/librefusing.so %s/refusing.c 2> /dev/null", folder, folder);
-    if (system(command)) skip(); /* no compiler for this machine */
-    setenv("OCHRE_HIPRTC", at("librefusing.so"), 1);
-    och_compilers *all = list("hiprtc");
+    och_compilers *all = list_made("librefusing.so", refusing_hiprtc);
+    if (!all) skip();
     och_err e = {0};
     och_jit_request q = real_request("gfx1100");
     const och_candidate *c = pick(all, q, &e);
