@@ -94,7 +94,7 @@ OCHRE_API ochre_status ochre_model_describe(const ochre_model *model, ochre_mode
 /* ---- text ---- */
 
 #define OCHRE_ADD_SPECIAL 1u   /* begin and end tokens as the model wants them */
-#define OCHRE_PARSE_SPECIAL 2u /* special tokens written in the text become their ids */
+#define OCHRE_PARSE_SPECIAL 2u /* special tokens written in the text become their ids; another bit is OCHRE_INVALID */
 
 /* Writes at most `capacity` ids and always the number there are; OCHRE_RANGE when there are more than fit. ids may be
  * NULL with capacity 0. */

@@ -122,6 +122,15 @@ static och_status give_bytes(const void *src, size_t n, size_t item_bytes, void 
     return OCH_OK;
 }
 
+/* A flag of a later header, or a word that is none, is not passed over as if it had been understood. */
+static och_status encode(const och_tok *tok, const char *text, size_t text_bytes, uint32_t flags, och_tok_ids *out, och_err *err) {
+    const uint32_t known = OCHRE_ADD_SPECIAL | OCHRE_PARSE_SPECIAL;
+    if (flags & ~known)
+        return och_err_set(err, OCH_INVALID, "flags: expected OCHRE_ADD_SPECIAL (%u) and OCHRE_PARSE_SPECIAL (%u) at most, found %u",
+                           OCHRE_ADD_SPECIAL, OCHRE_PARSE_SPECIAL, (unsigned)flags);
+    return och_tok_encode(tok, text ? text : "", text_bytes, flags, out, err);
+}
+
 ochre_status ochre_tokenize(const ochre_model *model, const char *text, size_t text_bytes, uint32_t flags, int32_t *ids,
                             size_t capacity, size_t *out_count, ochre_error *error) {
     och_err e;
@@ -132,7 +141,7 @@ ochre_status ochre_tokenize(const ochre_model *model, const char *text, size_t t
     och_tok_ids_init(&found);
     och_status st = tokenizer(model, &tok, &e);
     if (st == OCH_OK && text_bytes) st = och_api_need(text, "text", &e);
-    if (st == OCH_OK) st = och_tok_encode(tok, text ? text : "", text_bytes, flags, &found, &e);
+    if (st == OCH_OK) st = encode(tok, text, text_bytes, flags, &found, &e);
     if (st == OCH_OK) st = give_bytes(found.ids, found.n, sizeof *ids, ids, capacity, out_count, "ids", &e);
     och_tok_ids_deinit(&found);
     return och_api_give(&e, st, error);
@@ -391,7 +400,7 @@ static och_status generate(generation *g, const char *text, size_t text_bytes, u
     int32_t length;
     OCH_TRY(tokenizer(g->session->model, &tok, err));
     OCH_TRY(och_session_sequence_length(g->session->s, g->sequence, &length, err));
-    OCH_TRY(och_tok_encode(tok, text ? text : "", text_bytes, flags, &g->history, err));
+    OCH_TRY(encode(tok, text, text_bytes, flags, &g->history, err));
     if (!g->history.n && length == 0 && och_tok_bos(tok) >= 0) OCH_TRY(och_tok_ids_push(&g->history, och_tok_bos(tok), err));
     if (!g->history.n) return och_err_set(err, OCH_INVALID, "generate: expected a text of at least one token, found none");
     int32_t room = g->session->s->options.max_context - length;

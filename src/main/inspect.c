@@ -297,7 +297,7 @@ static void report(inspect *v, bool json) {
     for (uint64_t i = 0; i < n_tensors(v); i++) bytes += tensor_at(v, i)->size_bytes;
     char container[64];
     if (v->gguf) snprintf(container, sizeof container, "GGUF version %u", och_gguf_version(v->gguf));
-    else snprintf(container, sizeof container, "safetensors, %" PRIu64 " file(s)", och_safetensors_n_shards(v->st));
+    else snprintf(container, sizeof container, "safetensors, %" PRIu64 " file%s", och_safetensors_n_shards(v->st), och_safetensors_n_shards(v->st) == 1 ? "" : "s");
     if (json) {
         och_strbuf_puts(b, "{\"path\": ");
         och_strbuf_json(b, path, strlen(path));
@@ -335,7 +335,7 @@ static void report(inspect *v, bool json) {
                              "vocabulary %d, context %d, %.1fM parameters\n", v->model->arch->name, c->n_layers, c->d_model,
                           c->n_heads, c->n_kv_heads, c->head_dim, c->d_ff, c->n_vocab, c->context_length,
                           (double)v->model->n_parameters * 1e-6);
-        och_strbuf_printf(b, "\nmemory for %d sequence(s) of %d tokens\n", v->sequences, v->context);
+        och_strbuf_printf(b, "\nmemory for %d sequence%s of %d tokens\n", v->sequences, v->sequences == 1 ? "" : "s", v->context);
         memory(v, false);
     }
     if (v->session) {

@@ -29,6 +29,9 @@ int main(int argc, char **argv) {
     if (ochre_sequence_create(s, &seq, &e) != OCHRE_OK) return 1;
     ochre_span span = {seq, ids, 1, OCHRE_LOGITS_LAST};
     expect("a token that is not", ochre_step(s, &span, 1, &e), OCHRE_INVALID, OCHRE_RANGE, &e);
+    size_t n;
+    expect("a flag that is not", ochre_tokenize(m, "a", 1, 6, ids, 1, &n, &e), OCHRE_INVALID, OCHRE_INVALID, &e);
+    expect("nor for text to go on", ochre_generate(s, seq, "a", 1, 4, 1, NULL, NULL, NULL, NULL, NULL, &e), OCHRE_INVALID, OCHRE_INVALID, &e);
     ochre_session_destroy(s);
     ochre_model_close(m);
     return wrong;
