@@ -29,6 +29,13 @@ static const och_usage usage = {
 #define DEFAULT_SECONDS 600
 static const int64_t row_counts[] = {16, 64, 128, 512, 2048};
 
+/* Part of a line: what a file says is no command to a terminal. */
+static const char *plain(char *text) {
+    for (char *c = text; *c; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f) *c = '?';
+    return text;
+}
+
 static void put_time(och_strbuf *b, const och_blas_key *k, const och_blas_time *t, bool json, bool first) {
     bool library = t->library_us < t->kernel_us;
     if (!json) {
@@ -47,12 +54,14 @@ static void put_time(och_strbuf *b, const och_blas_key *k, const och_blas_time *
     }
     och_strbuf_printf(b, "\"dtype\": \"%s\", \"m\": %lld, \"k\": %lld, \"rows\": %lld, ", och_dtype_name(t->dtype), (long long)t->m,
                       (long long)t->k, (long long)t->rows);
-    och_strbuf_printf(b, "\"kernel_us\": %.3f, \"library_us\": %.3f, \"faster\": \"%s\"}", t->kernel_us, t->library_us,
+    och_strbuf_printf(b, "\"kernel_us\": %.9g, \"library_us\": %.9g, \"faster\": \"%s\"}", t->kernel_us, t->library_us,
                       library ? "library" : "kernels");
 }
 
-static void put_key(och_strbuf *b, const och_blas_key *k) {
-    och_strbuf_printf(b, "%s (%s), %s, %s, ochre %s: kernels, library, the faster\n", k->device, k->arch, k->driver, k->library, k->ochre);
+static void put_key(och_strbuf *b, const och_blas_key *key) {
+    och_blas_key k = *key;
+    och_strbuf_printf(b, "%s (%s), %s, %s, ochre %s: kernels, library, the faster\n", plain(k.device), plain(k.arch), plain(k.driver),
+                      plain(k.library), plain(k.ochre));
 }
 
 /* "Q4_K", or for q and k of one format and v of another "Q4_K+Q6_K". */
@@ -61,10 +70,12 @@ static void put_cut(och_strbuf *b, const och_gpu_cut_record *r, bool json, bool 
     const och_gpu_cut_shape *s = &t->shape;
     const char *kernel = och_gpu_cut_kernel(s->kind), *f = och_dtype_name(s->f), *g = och_dtype_name(s->g);
     if (!json) {
-        char formats[32];
+        char formats[64], cut[OCH_GPU_CUT_BYTES];
+        size_t n = strlen(t->cut);
+        memcpy(cut, t->cut, sizeof cut);
         snprintf(formats, sizeof formats, s->f == s->g ? "%s" : "%s+%s", f, g);
         och_strbuf_printf(b, "  %-11s %7lld x %-7lld %-16s %9.1f us %9.1f us   %.*s\n", formats, (long long)s->m, (long long)s->k,
-                          kernel, t->present_us, t->cut_us, *t->cut ? (int)strlen(t->cut) - 1 : 64, *t->cut ? t->cut : "as it is");
+                          kernel, t->present_us, t->cut_us, n ? (int)(n - (t->cut[n - 1] == ',')) : 8, n ? plain(cut) : "as it is");
         return;
     }
     const char *const names[] = {"device", "arch", "driver", "source", "kernel", "dtype", "dtype_v", "cut"};
@@ -75,12 +86,13 @@ static void put_cut(och_strbuf *b, const och_gpu_cut_record *r, bool json, bool 
         och_strbuf_json(b, values[i], strlen(values[i]));
         och_strbuf_puts(b, ", ");
     }
-    och_strbuf_printf(b, "\"m\": %lld, \"k\": %lld, \"present_us\": %.3f, \"cut_us\": %.3f}", (long long)s->m, (long long)s->k,
+    och_strbuf_printf(b, "\"m\": %lld, \"k\": %lld, \"present_us\": %.9g, \"cut_us\": %.9g}", (long long)s->m, (long long)s->k,
                       t->present_us, t->cut_us);
 }
 
-static void put_cut_key(och_strbuf *b, const och_gpu_cut_record *r) {
-    och_strbuf_printf(b, "%s (%s), %s: one row: as it is, the fastest, how that is cut\n", r->device, r->arch, r->driver);
+static void put_cut_key(och_strbuf *b, const och_gpu_cut_record *record) {
+    och_gpu_cut_record r = *record;
+    och_strbuf_printf(b, "%s (%s), %s: one row: as it is, the fastest, how that is cut\n", plain(r.device), plain(r.arch), plain(r.driver));
 }
 
 static bool same_cut_key(const och_gpu_cut_record *a, const och_gpu_cut_record *b) {
@@ -111,8 +123,9 @@ static och_status list(och_strbuf *b, bool json, och_err *err) {
 
 static och_status clear(och_strbuf *b, bool json, och_err *err) {
     bool times, cuts;
-    OCH_TRY(och_gpu_tune_clear(&cuts, err));
-    OCH_TRY(och_blas_store_clear(&times, err));
+    och_status st = och_gpu_tune_clear(&cuts, err), also = och_blas_store_clear(&times, st == OCH_OK ? err : NULL);
+    OCH_TRY(st); /* a file that cannot be removed does not keep the other */
+    OCH_TRY(also);
     if (json) och_strbuf_printf(b, "{\"removed\": %s}\n", times || cuts ? "true" : "false");
     else och_strbuf_puts(b, times || cuts ? "measured times were removed\n" : "nothing was measured\n");
     return och_strbuf_status(b, err);
@@ -222,6 +235,12 @@ static och_status measure_cuts(och_queue *q, const calls *c, limit *l, bool json
         } else if (st != OCH_OK && st != OCH_CANCELLED) {
             st = och_err_set_native(err, st, why.native_code, "%s", why.message);
         }
+        if (told < times.n) { /* at once: what ends the process later takes nothing of it */
+            const och_gpu_cut_times one = {.at = times.at + told, .n = times.n - told};
+            och_err no = {0};
+            och_status put = och_gpu_tune_put(d, &one, &no);
+            if ((st == OCH_OK || st == OCH_CANCELLED) && put != OCH_OK) st = och_err_set_native(err, put, no.native_code, "%s", no.message);
+        }
         for (; told < times.n; told++) {
             r.time = times.at[told];
             och_err ignored = {0};
@@ -232,11 +251,6 @@ static och_status measure_cuts(och_queue *q, const calls *c, limit *l, bool json
     }
     if (st == OCH_CANCELLED) st = OCH_OK; /* which `stop` knows */
     if (json) och_strbuf_puts(b, "], ");
-    if (times.n) {
-        och_err why = {0};
-        och_status put = och_gpu_tune_put(d, &times, &why);
-        if (st == OCH_OK && put != OCH_OK) st = och_err_set_native(err, put, why.native_code, "%s", why.message);
-    }
     och_gpu_cut_times_deinit(&times);
     return st;
 }
@@ -245,9 +259,9 @@ static och_status measure_cuts(och_queue *q, const calls *c, limit *l, bool json
 
 /* What was measured before an interruption is kept too. blas NULL: none are. */
 static och_status measure(och_queue *q, och_blas *blas, const och_blas_times *shapes, limit *l, bool json, och_strbuf *b, och_err *err) {
-    och_blas_times times = {0};
     och_blas_key key;
     och_status st = OCH_OK;
+    bool first = true;
     if (blas) och_blas_key_of(q->device, blas, &key);
     if (json) och_strbuf_puts(b, "\"products\": [");
     else if (blas) put_key(b, &key);
@@ -267,17 +281,12 @@ static och_status measure(och_queue *q, och_blas *blas, const och_blas_times *sh
                 st = och_err_set_native(err, st, why.native_code, "%s", why.message);
                 break;
             }
-            put_time(b, &key, &t, json, !times.n);
+            st = och_blas_store_put(&key, &(och_blas_times){&t, 1, 1}, err);
+            put_time(b, &key, &t, json, first);
             if (!json) show(b);
-            st = och_blas_times_add(&times, &t, err);
+            first = false;
         }
     if (json) och_strbuf_puts(b, "]}\n");
-    if (times.n) {
-        och_err why = {0};
-        och_status put = och_blas_store_put(&key, &times, &why);
-        if (st == OCH_OK && put != OCH_OK) st = och_err_set_native(err, put, why.native_code, "%s", why.message);
-    }
-    och_blas_times_deinit(&times);
     return st;
 }
 
@@ -310,6 +319,8 @@ static och_status tune(const char *device, const char *model, const char *shape,
     if (st == OCH_OK && !och_blas_kind_of(d->info.backend))
         st = och_err_set(err, OCH_UNSUPPORTED, "device %s: expected a GPU (hip:N, cuda:N), whose kernels may be cut in other ways",
                          d->info.label);
+    if (st == OCH_OK) st = och_gpu_tune_try_put(err); /* neither is this told after minutes */
+    if (st == OCH_OK) st = och_blas_store_try_put(err);
     if (st == OCH_OK) st = library_of(d, &blas, err);
     if (st == OCH_OK) st = open_model(model, shape, format, d, &m, err);
     if (st == OCH_OK) st = calls_of(m, &c, err);

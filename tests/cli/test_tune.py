@@ -140,6 +140,37 @@ class Tune(unittest.TestCase):
             self.tune("--clear")
             self.assertEqual(os.listdir(self.folder), [])
 
+    def test_one_that_cannot_be_removed(self):
+        self.measured()
+        os.mkdir(self.cuts)
+        self.assertIn("cuts.json: Is a directory", self.tune("--clear", code=1))
+        self.assertEqual(os.listdir(self.folder), ["cuts.json"])
+        os.rmdir(self.cuts)
+        self.measured(cuts=True)
+        os.remove(self.store)
+        os.mkdir(self.store)
+        self.assertIn("blas.json: Is a directory", self.tune("--clear", code=1))
+        self.assertEqual(os.listdir(self.folder), ["blas.json"])
+
+    def test_texts_that_are_no_commands(self):
+        key = ("a\x1b[31m\nb\x7f",) * 5
+        self.write(json.dumps({"format": 1, "products": [record(key, *TIMES[0][1:])]}))
+        self.write(json.dumps({"format": 1, "cuts": [cut(key[:4], *CUTS[0][1:6], "U\x1b[2J", 1, 1)]}), self.cuts)
+        lines = self.tune("--list").split("\n")
+        self.assertEqual(len(lines), 5)
+        self.assertTrue(all(line.isprintable() for line in lines))
+        self.assertEqual(lines[0].split(",")[0], "a?[31m?b? (a?[31m?b?)")
+        self.assertEqual(lines[1].split()[-1], "U?[2J")  # all of what is no list's
+        found = json.loads(self.tune("--list", "--json"))  # which escapes them
+        self.assertEqual((found["cuts"][0]["device"], found["cuts"][0]["cut"], found["products"][0]["library"]), (key[0], "U\x1b[2J", key[0]))
+
+    def test_short_times(self):
+        self.write(json.dumps({"format": 1, "products": [record(*TIMES[0][:5], 0.0004, 1e-9)]}))
+        self.write(json.dumps({"format": 1, "cuts": [cut(*CUTS[0][:7], 0.0004, 1e-9)]}), self.cuts)
+        found = json.loads(self.tune("--list", "--json"))
+        self.assertEqual([found["cuts"][0][k] for k in ("present_us", "cut_us")], [0.0004, 1e-9])
+        self.assertEqual([found["products"][0][k] for k in ("kernel_us", "library_us")], [0.0004, 1e-9])
+
     def test_a_file_that_is_none(self):
         for text, wanted in (("{", "blas.json"), ('{"format": 9, "products": []}', "expected format 1, found 9"),
                              (json.dumps({"format": 1, "products": [record(BOARD, "Q9", 1, 1, 1, 1, 1)]}), 'found "Q9"')):

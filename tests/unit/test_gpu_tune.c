@@ -505,6 +505,9 @@ static const struct {
               {OCH_GPU_CUT_QKV, {{"F", "F32"}, {"G", "F32"}}, "ROWS=2,", "matvec_qkv_F_F32_G_F32_ROWS_1_U_1_"},
               {OCH_GPU_CUT_GLU, {{"F", "F32"}, {"B", "1"}, {"ACT", "1"}}, "U=2,", "matvec_glu_F_F32_ACT_1_B_1_U_1_"}};
 
+/* And of codes, whose weights are asked for ahead of them where products may make their own. */
+static const och_kl_binding ahead[] = {{"EARLY", "1"}, {"F", "Q8_0"}, {"B", "1"}};
+
 static void make_pack(const char *path) {
     static och_jit_kernel kernel;
     och_strbuf diag = {0};
@@ -517,9 +520,13 @@ static void make_pack(const char *path) {
     OK(och_kl_parse_builtin("linear.ok", &u, &diag, &err));
     OK(och_jit_create(&(och_jit_options){.only_these_packs = true}, &jit, &err));
     OK(och_pack_writer_create(&w, &err));
-    for (size_t i = 0; i < OCH_COUNT(packed); i++) {
-        int n = packed[i].bindings[2].name ? 3 : 2;
-        OK(och_jit_kernel_init(&kernel, u, och_gpu_cut_kernel(packed[i].kind), packed[i].bindings, n, &profile, &diag, &err));
+    for (size_t i = 0; i < OCH_COUNT(packed) + 2; i++) {
+        bool own = i < OCH_COUNT(packed);
+        const och_kl_binding *bindings = own ? packed[i].bindings : ahead;
+        int n = i == OCH_COUNT(packed) || (own && packed[i].bindings[2].name) ? 3 : 2;
+        if (i > OCH_COUNT(packed)) bindings = ahead + 1; /* the plain way, which is not wanted */
+        const char *name = own ? och_gpu_cut_kernel(packed[i].kind) : "matvec";
+        OK(och_jit_kernel_init(&kernel, u, name, bindings, n, &profile, &diag, &err));
         OK(och_jit_get(jit, &kernel.request, &a, &diag, &err));
         OK(och_pack_writer_add(w, &kernel.request, a, &err));
         och_jit_artifact_destroy(a);
@@ -532,6 +539,27 @@ static void make_pack(const char *path) {
     och_strbuf_deinit(&diag);
 }
 
+static void as_without(void) {
+    product p;
+    float y[M];
+    uint64_t row;
+    CHECK(och_env_set("OCHRE_OWN_CODES", "1"));
+    open_board("sim:gfx1151");
+    make(&p, OCH_GPU_CUT_VEC, OCH_DTYPE_Q8_0, OCH_DTYPE_Q8_0);
+    CHECK(och_planes_act_row_bytes(K, &row));
+    p.call.in[OCH_LINEAR_XCODES] = zeros(&p, OCH_DTYPE_U8, OCH_OP_CODES_ROWS, (int64_t)row);
+    puts_cut(&p, OCH_GPU_CUT_VEC, OCH_DTYPE_Q8_0, "ROWS=4,");
+    och_op_ctx ctx = context(&p);
+    och_trace_names(p.names, sizeof p.names);
+    OK(och_gpu_linear_run(&ctx, &p.call, &err));
+    och_trace_names(NULL, 0);
+    read_results(&p, y);
+    CHECK(!strcmp(och_gpu_tune_cut(device, OCH_GPU_CUT_VEC, &p.call.in[OCH_LINEAR_W0], ""), "ROWS=4,"));
+    CHECK(strstr(p.names, "matvec_F_Q8_0_") == p.names && strstr(p.names, "_EARLY_1_"));
+    drop(&p);
+    close_board();
+}
+
 /* A pack has the kernels' own way, and nothing makes the stored one: a product is as it would be without. */
 TEST(not_to_be_had) {
     char pack[512], link[512];
@@ -541,6 +569,7 @@ TEST(not_to_be_had) {
     snprintf(link, sizeof link, "%s/v1", cache);
     CHECK(!unlink(link));
     CHECK(och_env_set("OCHRE_PACK", pack) && och_env_set("OCHRE_JIT_COMPILER", "/nonexistent/clang"));
+    aside(as_without);
     open_board("sim:gfx1151");
     for (size_t i = 0; i < OCH_COUNT(packed); i++) {
         product p;

@@ -105,7 +105,7 @@ static void put_record(och_strbuf *b, const och_blas_key *k, const och_blas_time
     och_gpu_file_put_text(b, "library", k->library);
     och_gpu_file_put_text(b, "ochre", k->ochre);
     och_gpu_file_put_text(b, "dtype", och_dtype_name(t->dtype));
-    och_strbuf_printf(b, "\"m\": %lld, \"k\": %lld, \"rows\": %lld, \"kernel_us\": %.3f, \"library_us\": %.3f}", (long long)t->m,
+    och_strbuf_printf(b, "\"m\": %lld, \"k\": %lld, \"rows\": %lld, \"kernel_us\": %.9g, \"library_us\": %.9g}", (long long)t->m,
                       (long long)t->k, (long long)t->rows, t->kernel_us, t->library_us);
 }
 
@@ -119,29 +119,46 @@ static bool replaced(const och_blas_record *r, const och_blas_key *key, const oc
     return false;
 }
 
-och_status och_blas_store_put(const och_blas_key *key, const och_blas_times *times, och_err *err) {
+static och_status check(const och_blas_times *times, och_err *err) {
+    for (size_t i = 0; i < times->n; i++) {
+        const och_blas_time *t = &times->at[i];
+        if (!och_gpu_file_is_size(t->m) || !och_gpu_file_is_size(t->k) || !och_gpu_file_is_size(t->rows) ||
+            !och_gpu_file_is_us(t->kernel_us) || !och_gpu_file_is_us(t->library_us))
+            return och_err_set(err, OCH_INVALID, "expected sizes and microseconds to keep, found %lld x %lld, %lld rows, %g and %g",
+                               (long long)t->m, (long long)t->k, (long long)t->rows, t->kernel_us, t->library_us);
+    }
+    return OCH_OK;
+}
+
+/* The file is this process's. */
+static och_status put(const och_blas_key *key, const och_blas_times *times, och_err *err) {
     och_blas_records old;
     och_err why = {0};
     och_strbuf text = {0};
-    bool first = true;
+    size_t n = 0;
     och_status st = och_blas_store_read(&old, &why);
-    if (st == OCH_NOMEM) return och_err_set(err, st, "%s", why.message);
+    if (st != OCH_OK && st != OCH_CORRUPT && st != OCH_RANGE) return och_err_set_native(err, st, why.native_code, "%s", why.message);
     if (st != OCH_OK) och_log(OCH_LOG_WARN, "%s; it is written anew", why.message);
-    for (size_t i = 0; i < old.n; i++) {
-        if (replaced(&old.at[i], key, times)) continue;
-        put_record(&text, &old.at[i].key, &old.at[i].time, first);
-        first = false;
-    }
-    for (size_t i = 0; i < times->n; i++) {
-        put_record(&text, key, &times->at[i], first);
-        first = false;
-    }
+    for (size_t i = 0; i < old.n; i++)
+        if (!replaced(&old.at[i], key, times)) old.at[n++] = old.at[i];
+    size_t all = n + times->n, first = all > OCH_GPU_FILE_MOST ? all - OCH_GPU_FILE_MOST : 0;
+    for (size_t i = first; i < n; i++) put_record(&text, &old.at[i].key, &old.at[i].time, i == first);
+    for (size_t i = first > n ? first - n : 0; i < times->n; i++) put_record(&text, key, &times->at[i], n + i == first);
     st = och_gpu_file_write(&file, &text, err);
     och_strbuf_deinit(&text);
     och_blas_records_deinit(&old);
     return st;
 }
 
+och_status och_blas_store_put(const och_blas_key *key, const och_blas_times *times, och_err *err) {
+    OCH_TRY(check(times, err));
+    int lock = och_gpu_file_lock(true);
+    och_status st = put(key, times, err);
+    och_gpu_file_unlock(lock);
+    return st;
+}
+
+och_status och_blas_store_try_put(och_err *err) { return och_gpu_file_try(&file, err); }
 och_status och_blas_store_clear(bool *out_removed, och_err *err) { return och_gpu_file_remove(&file, out_removed, err); }
 
 /* ---- looking up ---- */

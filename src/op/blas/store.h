@@ -47,8 +47,11 @@ och_status och_blas_store_read(och_blas_records *out, och_err *err) OCH_WARN_UNU
 /* Those of the key. *out_stale: those of the same device under another driver, library or version. */
 och_status och_blas_store_find(const och_blas_key *key, och_blas_times *out, size_t *out_stale, och_err *err) OCH_WARN_UNUSED;
 /* Puts times in the place of what the file has of the device under other drivers, libraries and versions, and of the same shapes
- * under this key. A file that is corrupt is written anew. */
+ * under this key. A file that is corrupt is written anew, one that cannot be read is not; processes and threads that put at once
+ * lose nothing. The oldest of a great many records go (OCH_GPU_FILE_MOST). */
 och_status och_blas_store_put(const och_blas_key *key, const och_blas_times *times, och_err *err) OCH_WARN_UNUSED;
+/* Whether that would be possible, asked before what takes minutes. */
+och_status och_blas_store_try_put(och_err *err) OCH_WARN_UNUSED;
 /* Removes the file; *out_removed: whether there was one. */
 och_status och_blas_store_clear(bool *out_removed, och_err *err) OCH_WARN_UNUSED;
 

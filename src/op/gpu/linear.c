@@ -107,11 +107,16 @@ static och_status vec_kernel(const och_device *d, const och_tensor *w, int b, in
     /* Two rounds of clusters for eight rows of x would take more scalar registers than waves of 64 have. */
     if (short_rows(w)) return och_gpu_kernel_get(d, "matvec", out_k, err, "F=%s,B=%d,C=8,PER=%d", f, b, b == MAX_B ? 32 : 64);
     /* A way of one row alone, whose sums then are not those that it has among others. */
-    const char *cut = alone ? och_gpu_tune_cut(d, OCH_GPU_CUT_VEC, w, och_gpu_row_cut(d, w->dtype, w->rows, false)) : "";
-    bool asks = early && b == 1 && !*cut;
-    och_status st = asks ? och_gpu_kernel_get(d, "matvec", out_k, err, "EARLY=%d,F=%s,B=1", early, f)
-                         : och_gpu_kernel_get(d, "matvec", out_k, err, "%sF=%s,B=%d", cut, f, b);
-    if (!och_gpu_absent(st) || !(asks || *cut)) return st;
+    const char *known = alone ? och_gpu_row_cut(d, w->dtype, w->rows, false) : "";
+    const char *cut = alone ? och_gpu_tune_cut(d, OCH_GPU_CUT_VEC, w, known) : known;
+    bool asks = early && b == 1 && !*known;
+    och_status st = OCH_UNAVAILABLE;
+    if (cut != known) st = och_gpu_kernel_get(d, "matvec", out_k, err, "%sF=%s,B=%d", cut, f, b);
+    if (!och_gpu_absent(st)) return st;
+    och_err_clear(err);
+    st = asks ? och_gpu_kernel_get(d, "matvec", out_k, err, "EARLY=%d,F=%s,B=1", early, f)
+              : och_gpu_kernel_get(d, "matvec", out_k, err, "%sF=%s,B=%d", known, f, b);
+    if (!och_gpu_absent(st) || !(asks || *known)) return st;
     och_err_clear(err);
     return och_gpu_kernel_get(d, "matvec", out_k, err, "F=%s,B=%d", f, b);
 }

@@ -70,8 +70,11 @@ och_status och_gpu_tune_read(och_gpu_cut_records *out, och_err *err) OCH_WARN_UN
 /* Those of the device, its driver and the kernels' present texts. *out_stale: others of the device. */
 och_status och_gpu_tune_find(const och_dev_info *device, och_gpu_cut_times *out, size_t *out_stale, och_err *err) OCH_WARN_UNUSED;
 /* Puts times in the place of what the file has of the device under another driver or of other texts of a kernel, and of the
- * same shapes. A file that is corrupt is written anew. */
+ * same shapes. A file that is corrupt is written anew, one that cannot be read is not; processes and threads that put at once
+ * lose nothing. The oldest of a great many records go (OCH_GPU_FILE_MOST). */
 och_status och_gpu_tune_put(const och_dev_info *device, const och_gpu_cut_times *times, och_err *err) OCH_WARN_UNUSED;
+/* Whether that would be possible, asked before what takes minutes. */
+och_status och_gpu_tune_try_put(och_err *err) OCH_WARN_UNUSED;
 /* Removes the file; *out_removed: whether there was one. */
 och_status och_gpu_tune_clear(bool *out_removed, och_err *err) OCH_WARN_UNUSED;
 

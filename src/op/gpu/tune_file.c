@@ -5,14 +5,18 @@
 #include "jit/cache.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #define MAX_FILE_BYTES ((uint64_t)16 << 20)
 #define MAX_RECORDS 65536
 #define MAX_US 1e12
+#define TRIAL_BYTES 4096
 
 static och_status folder(och_strbuf *out, och_err *err) {
     och_cache *cache;
@@ -63,6 +67,9 @@ och_status och_gpu_file_read(const och_gpu_file *f, och_json *out_doc, size_t *o
     return st;
 }
 
+bool och_gpu_file_is_size(int64_t size) { return size >= 1 && size <= INT32_MAX; }
+bool och_gpu_file_is_us(double us) { return us > 0.0 && us < MAX_US; } /* no NaN is */
+
 #define PATH_BYTES 64
 static const char *path_of(const och_gpu_file *f, size_t i, const char *field, char path[PATH_BYTES]) {
     snprintf(path, PATH_BYTES, "%s.%zu.%s", f->list, i, field);
@@ -83,7 +90,7 @@ och_status och_gpu_file_text(const och_gpu_file *f, const och_json *j, size_t i,
 och_status och_gpu_file_size(const och_gpu_file *f, const och_json *j, size_t i, const char *field, int64_t *out, och_err *err) {
     char path[PATH_BYTES];
     OCH_TRY(of_a_field(och_json_get_i64(j, path_of(f, i, field, path), true, out, err), err));
-    if (*out < 1 || *out > INT32_MAX)
+    if (!och_gpu_file_is_size(*out))
         return och_err_set(err, OCH_CORRUPT, "%s: %s: expected a size, found %lld", j->name, path, (long long)*out);
     return OCH_OK;
 }
@@ -91,7 +98,7 @@ och_status och_gpu_file_size(const och_gpu_file *f, const och_json *j, size_t i,
 och_status och_gpu_file_us(const och_gpu_file *f, const och_json *j, size_t i, const char *field, double *out, och_err *err) {
     char path[PATH_BYTES];
     OCH_TRY(of_a_field(och_json_get_f64(j, path_of(f, i, field, path), true, out, err), err));
-    if (!(*out > 0.0 && *out < MAX_US))
+    if (!och_gpu_file_is_us(*out))
         return och_err_set(err, OCH_CORRUPT, "%s: %s: expected microseconds, found %g", j->name, path, *out);
     return OCH_OK;
 }
@@ -120,6 +127,40 @@ static och_status make_folder(och_err *err) {
     return st;
 }
 
+och_status och_gpu_file_try(const och_gpu_file *f, och_err *err) {
+    static const char bytes[TRIAL_BYTES];
+    och_strbuf path = {0};
+    och_writer *w = NULL;
+    och_status st = och_gpu_file_path(f, &path, err);
+    if (st == OCH_OK) st = make_folder(err);
+    if (st == OCH_OK) st = och_writer_create(path.data, &w, err);
+    if (st == OCH_OK) st = och_writer_append(w, bytes, sizeof bytes, err);
+    och_writer_destroy(w);
+    och_strbuf_deinit(&path);
+    return st;
+}
+
+/* The folder itself is what is locked: no file is left that nobody would take away. */
+int och_gpu_file_lock(bool make) {
+    och_strbuf path = {0};
+    const struct timespec wait = {0, 20000000};
+    int lock = -1;
+    if ((!make || make_folder(NULL) == OCH_OK) && folder(&path, NULL) == OCH_OK) lock = open(path.data, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    och_strbuf_deinit(&path);
+    for (int tries = 0; lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) != 0; tries++) {
+        if ((errno == EWOULDBLOCK || errno == EINTR) && tries < 250) {
+            nanosleep(&wait, NULL);
+            continue;
+        }
+        close(lock);
+        lock = -1;
+    }
+    return lock;
+}
+void och_gpu_file_unlock(int lock) {
+    if (lock >= 0) close(lock);
+}
+
 och_status och_gpu_file_write(const och_gpu_file *f, const och_strbuf *records, och_err *err) {
     och_strbuf path = {0}, text = {0};
     OCH_TRY(och_strbuf_status(records, err));
@@ -138,9 +179,11 @@ och_status och_gpu_file_write(const och_gpu_file *f, const och_strbuf *records, 
 och_status och_gpu_file_remove(const och_gpu_file *f, bool *out_removed, och_err *err) {
     och_strbuf path = {0};
     *out_removed = false;
+    int lock = och_gpu_file_lock(false); /* else who is about to write would bring it back */
     och_status st = och_gpu_file_path(f, &path, err);
     if (st == OCH_OK && unlink(path.data) == 0) *out_removed = true;
     else if (st == OCH_OK && errno != ENOENT) st = och_err_set_native(err, OCH_IO, errno, "%s: %s", path.data, strerror(errno));
+    och_gpu_file_unlock(lock);
     och_strbuf_deinit(&path);
     return st;
 }

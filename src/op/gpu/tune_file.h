@@ -30,8 +30,20 @@ och_status och_gpu_file_size(const och_gpu_file *f, const och_json *j, size_t i,
 och_status och_gpu_file_us(const och_gpu_file *f, const och_json *j, size_t i, const char *field, double *out,
                            och_err *err) OCH_WARN_UNUSED;
 
+/* Whether fields so written can be read again. */
+bool och_gpu_file_is_size(int64_t size);
+bool och_gpu_file_is_us(double us);
 /* "name": "text", and a comma. */
 void och_gpu_file_put_text(och_strbuf *b, const char *name, const char *text);
+/* A file keeps no more records than this, which of any text are fewer bytes than are read: the oldest, which stand first, go. */
+#define OCH_GPU_FILE_MOST 4096
+/* Whether the file may be made, or replaced by another, as far as that can be told before there is something to keep: the folder
+ * is made. */
+och_status och_gpu_file_try(const och_gpu_file *f, och_err *err) OCH_WARN_UNUSED;
+/* Who reads a file to write it again has the folder to himself, among processes and threads, until unlock. Makes the folder where
+ * `make` says so. -1: where that cannot be had, or not within seconds, the last who writes wins. */
+int och_gpu_file_lock(bool make);
+void och_gpu_file_unlock(int lock);
 /* The document with the records as their text, with commas between, replaces the file; the folder is made. */
 och_status och_gpu_file_write(const och_gpu_file *f, const och_strbuf *records, och_err *err) OCH_WARN_UNUSED;
 /* *out_removed: whether there was a file. */

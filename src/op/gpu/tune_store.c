@@ -111,7 +111,10 @@ static och_status is_current(const och_gpu_cut_record *r, const och_dev_info *d,
     const char *source;
     *out = false;
     if (strcmp(r->driver, d->runtime) != 0) return OCH_OK;
-    OCH_TRY(source_of(s, r->time.shape.kind, &source, err));
+    och_err why = {0};
+    och_status st = source_of(s, r->time.shape.kind, &source, &why);
+    if (st == OCH_NOMEM) return och_err_set(err, st, "%s", why.message);
+    if (st != OCH_OK) return OCH_OK; /* a file of one's own kernels has none of that name */
     *out = !strcmp(r->source, source) && known(&r->time);
     return OCH_OK;
 }
@@ -148,26 +151,47 @@ static void put_record(och_strbuf *b, const och_gpu_cut_record *r) {
     och_gpu_file_put_text(b, "dtype", och_dtype_name(t->shape.f));
     och_gpu_file_put_text(b, "dtype_v", och_dtype_name(t->shape.g));
     och_gpu_file_put_text(b, "cut", t->cut);
-    och_strbuf_printf(b, "\"m\": %lld, \"k\": %lld, \"present_us\": %.3f, \"cut_us\": %.3f}", (long long)t->shape.m,
+    och_strbuf_printf(b, "\"m\": %lld, \"k\": %lld, \"present_us\": %.9g, \"cut_us\": %.9g}", (long long)t->shape.m,
                       (long long)t->shape.k, t->present_us, t->cut_us);
 }
 
-och_status och_gpu_tune_put(const och_dev_info *d, const och_gpu_cut_times *times, och_err *err) {
+static och_status check(const och_gpu_cut_times *times, och_err *err) {
+    for (size_t i = 0; i < times->n; i++) {
+        const och_gpu_cut_time *t = &times->at[i];
+        if (!och_gpu_file_is_size(t->shape.m) || !och_gpu_file_is_size(t->shape.k) || !och_gpu_file_is_us(t->present_us) ||
+            !och_gpu_file_is_us(t->cut_us))
+            return och_err_set(err, OCH_INVALID, "expected sizes and microseconds to keep, found %lld x %lld, %g and %g",
+                               (long long)t->shape.m, (long long)t->shape.k, t->present_us, t->cut_us);
+    }
+    return OCH_OK;
+}
+
+/* Those that stay are moved to the list's begin. */
+static och_status drop_old(och_gpu_cut_records *old, const och_dev_info *d, const och_gpu_cut_times *times, sources *now, och_err *err) {
+    size_t n = 0;
+    for (size_t i = 0; i < old->n; i++) {
+        bool kept = !same_device(&old->at[i], d);
+        if (!kept) OCH_TRY(is_current(&old->at[i], d, now, &kept, err));
+        if (kept && same_device(&old->at[i], d)) kept = !och_gpu_cut_times_find(times, &old->at[i].time.shape);
+        if (kept) old->at[n++] = old->at[i];
+    }
+    old->n = n;
+    return OCH_OK;
+}
+
+/* The file is this process's. */
+static och_status put(const och_dev_info *d, const och_gpu_cut_times *times, och_err *err) {
     och_gpu_cut_records old;
     och_err why = {0};
     och_strbuf text = {0};
     sources now = {0};
     och_status st = och_gpu_tune_read(&old, &why);
-    if (st == OCH_NOMEM) return och_err_set(err, st, "%s", why.message);
+    if (st != OCH_OK && st != OCH_CORRUPT && st != OCH_RANGE) return och_err_set_native(err, st, why.native_code, "%s", why.message);
     if (st != OCH_OK) och_log(OCH_LOG_WARN, "%s; it is written anew", why.message);
-    st = OCH_OK;
-    for (size_t i = 0; i < old.n && st == OCH_OK; i++) {
-        bool kept = !same_device(&old.at[i], d);
-        if (!kept) st = is_current(&old.at[i], d, &now, &kept, err);
-        if (kept && same_device(&old.at[i], d)) kept = !och_gpu_cut_times_find(times, &old.at[i].time.shape);
-        if (st == OCH_OK && kept) put_record(&text, &old.at[i]);
-    }
-    for (size_t i = 0; i < times->n && st == OCH_OK; i++) {
+    st = drop_old(&old, d, times, &now, err);
+    size_t all = old.n + times->n, first = all > OCH_GPU_FILE_MOST ? all - OCH_GPU_FILE_MOST : 0;
+    for (size_t i = first; i < old.n && st == OCH_OK; i++) put_record(&text, &old.at[i]);
+    for (size_t i = first > old.n ? first - old.n : 0; i < times->n && st == OCH_OK; i++) {
         const char *source;
         och_gpu_cut_record r = {.time = times->at[i]};
         st = source_of(&now, r.time.shape.kind, &source, err);
@@ -184,4 +208,13 @@ och_status och_gpu_tune_put(const och_dev_info *d, const och_gpu_cut_times *time
     return st;
 }
 
+och_status och_gpu_tune_put(const och_dev_info *d, const och_gpu_cut_times *times, och_err *err) {
+    OCH_TRY(check(times, err));
+    int lock = och_gpu_file_lock(true);
+    och_status st = put(d, times, err);
+    och_gpu_file_unlock(lock);
+    return st;
+}
+
+och_status och_gpu_tune_try_put(och_err *err) { return och_gpu_file_try(&file, err); }
 och_status och_gpu_tune_clear(bool *out_removed, och_err *err) { return och_gpu_file_remove(&file, out_removed, err); }
