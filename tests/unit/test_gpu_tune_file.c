@@ -138,6 +138,35 @@ TEST(threads_at_once) {
     CHECK(n_cuts() == WRITERS * PUTS && n_times() == WRITERS * PUTS);
 }
 
+/* Of one that was ended while it wrote nothing stays, and of others all does. */
+TEST(left_behind) {
+    static const char *const names[] = {"cuts.json.tmp-1-0", "cuts.json.tmp-99999-7", "blas.json.tmp-1-0", "cuts.json.old", "tuts.json.tmp-1-0"};
+    char path[400];
+    bool removed;
+    for (int way = 0; way < 2; way++) {
+        for (size_t i = 0; i < OCH_COUNT(names); i++) {
+            snprintf(path, sizeof path, "%s/%s", cache, names[i]);
+            OK(och_write_file(path, "{", 1, &err));
+        }
+        if (!way) {
+            OK(put_cut(&info, cut_of(1)));
+        } else {
+            OK(och_gpu_tune_clear(&removed, &err));
+            CHECK(removed);
+        }
+        for (size_t i = 0; i < OCH_COUNT(names); i++) {
+            snprintf(path, sizeof path, "%s/%s", cache, names[i]);
+            CHECK((access(path, F_OK) == 0) == (i >= 2));
+        }
+    }
+    OK(och_blas_store_clear(&removed, &err));
+    CHECK(!removed);
+    for (size_t i = 2; i < OCH_COUNT(names); i++) {
+        snprintf(path, sizeof path, "%s/%s", cache, names[i]);
+        CHECK((unlink(path) == 0) == (i > 2));
+    }
+}
+
 /* ---- more than is kept ---- */
 
 /* Texts as long as they may be, of characters that take most bytes in a file. */
@@ -298,7 +327,8 @@ TEST(a_file_without_the_kernel) {
 int main(void) {
     (void)och_env_set("OCHRE_KERNELS_DIR", NULL);
     const struct CMUnitTest tests[] = {cmocka_unit_test(processes_at_once),     cmocka_unit_test(threads_at_once),
-                                       cmocka_unit_test(a_great_many),          cmocka_unit_test(numbers_that_are_none),
-                                       cmocka_unit_test(nowhere_to_write),      cmocka_unit_test(a_file_without_the_kernel)};
+                                       cmocka_unit_test(left_behind),           cmocka_unit_test(a_great_many),
+                                       cmocka_unit_test(numbers_that_are_none), cmocka_unit_test(nowhere_to_write),
+                                       cmocka_unit_test(a_file_without_the_kernel)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -152,7 +152,7 @@ static och_status put(const och_blas_key *key, const och_blas_times *times, och_
 
 och_status och_blas_store_put(const och_blas_key *key, const och_blas_times *times, och_err *err) {
     OCH_TRY(check(times, err));
-    int lock = och_gpu_file_lock(true);
+    int lock = och_gpu_file_lock(&file, true);
     och_status st = put(key, times, err);
     och_gpu_file_unlock(lock);
     return st;

@@ -4,6 +4,7 @@
 #include "file/write.h"
 #include "jit/cache.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -140,8 +141,19 @@ och_status och_gpu_file_try(const och_gpu_file *f, och_err *err) {
     return st;
 }
 
+/* Temporary files of the file's writers, of which there is none but the lock's holder. */
+static void sweep(const och_gpu_file *f, int lock) {
+    const size_t n = strlen(f->name);
+    int fd = openat(lock, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+    if (!d && fd >= 0) close(fd);
+    for (struct dirent *e; d && (e = readdir(d));)
+        if (!strncmp(e->d_name, f->name, n) && !strncmp(e->d_name + n, ".tmp-", 5)) (void)unlinkat(lock, e->d_name, 0);
+    if (d) closedir(d);
+}
+
 /* The folder itself is what is locked: no file is left that nobody would take away. */
-int och_gpu_file_lock(bool make) {
+int och_gpu_file_lock(const och_gpu_file *f, bool make) {
     och_strbuf path = {0};
     const struct timespec wait = {0, 20000000};
     int lock = -1;
@@ -155,6 +167,7 @@ int och_gpu_file_lock(bool make) {
         close(lock);
         lock = -1;
     }
+    if (lock >= 0) sweep(f, lock);
     return lock;
 }
 void och_gpu_file_unlock(int lock) {
@@ -179,7 +192,7 @@ och_status och_gpu_file_write(const och_gpu_file *f, const och_strbuf *records, 
 och_status och_gpu_file_remove(const och_gpu_file *f, bool *out_removed, och_err *err) {
     och_strbuf path = {0};
     *out_removed = false;
-    int lock = och_gpu_file_lock(false); /* else who is about to write would bring it back */
+    int lock = och_gpu_file_lock(f, false); /* else who is about to write would bring it back */
     och_status st = och_gpu_file_path(f, &path, err);
     struct stat sb;
     if (st == OCH_OK && lstat(path.data, &sb) != 0 && errno == ENOENT) st = OCH_OK; /* which unlink need not say where nothing is written */

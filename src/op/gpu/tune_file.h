@@ -40,9 +40,10 @@ void och_gpu_file_put_text(och_strbuf *b, const char *name, const char *text);
 /* Whether the file may be made, or replaced by another, as far as that can be told before there is something to keep: the folder
  * is made. */
 och_status och_gpu_file_try(const och_gpu_file *f, och_err *err) OCH_WARN_UNUSED;
-/* Who reads a file to write it again has the folder to himself, among processes and threads, until unlock. Makes the folder where
- * `make` says so. -1: where that cannot be had, or not within seconds, the last who writes wins. */
-int och_gpu_file_lock(bool make);
+/* Who reads a file to write it again has the folder to himself, among processes and threads, until unlock; what a writer left that
+ * was ended while it wrote is taken away. Makes the folder where `make` says so. -1: where that cannot be had, or not within
+ * seconds, the last who writes wins. */
+int och_gpu_file_lock(const och_gpu_file *f, bool make);
 void och_gpu_file_unlock(int lock);
 /* The document with the records as their text, with commas between, replaces the file; the folder is made. */
 och_status och_gpu_file_write(const och_gpu_file *f, const och_strbuf *records, och_err *err) OCH_WARN_UNUSED;

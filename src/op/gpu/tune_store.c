@@ -210,7 +210,7 @@ static och_status put(const och_dev_info *d, const och_gpu_cut_times *times, och
 
 och_status och_gpu_tune_put(const och_dev_info *d, const och_gpu_cut_times *times, och_err *err) {
     OCH_TRY(check(times, err));
-    int lock = och_gpu_file_lock(true);
+    int lock = och_gpu_file_lock(&file, true);
     och_status st = put(d, times, err);
     och_gpu_file_unlock(lock);
     return st;
