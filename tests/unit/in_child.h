@@ -35,6 +35,7 @@ static och_err err;
     do {                                                                                                                       \
         och_err_clear(&err);                                                                                                   \
         CHECK((call) == (status));                                                                                             \
+        CHECK(err.message[0]);                                                                                                 \
     } while (0)
 static inline void says(const char *part) {
     if (!strstr(err.message, part)) fprintf(stderr, "expected \"%s\" in: %s\n", part, err.message), _exit(1);

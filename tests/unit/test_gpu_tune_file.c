@@ -1,26 +1,14 @@
 /* The files of what ochre tune measured (op/gpu/tune_file, tune_store, op/blas/store): several who write at once, more than is kept,
  * numbers that could not be read again, folders that nothing can be written to, and kernels of one's own that are not all of ours.
  * Each test runs in a process of its own. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "unit/in_child.h"
 
 #include <math.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/env.h"
 #include "base/size.h"
 #include "file/write.h"
 #include "kl/builtin.h"
@@ -28,51 +16,24 @@
 #include "op/gpu/tune.h"
 #include "op/gpu/tune_file.h"
 
-static och_err err;
+static char cuts_path[300], blas_path[300];
 
-#define CHECK(c)                                                                                                               \
-    do {                                                                                                                       \
-        if (!(c)) fprintf(stderr, "%s:%d: %s; the last message: %s\n", __FILE__, __LINE__, #c, err.message), _exit(1);         \
-    } while (0)
-#define OK(call)                                                                                                               \
-    do {                                                                                                                       \
-        och_err_clear(&err);                                                                                                   \
-        if ((call) != OCH_OK) fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call, err.message), _exit(1);            \
-    } while (0)
-#define FAILS(status, call)                                                                                                    \
-    do {                                                                                                                       \
-        och_err_clear(&err);                                                                                                   \
-        CHECK((call) == (status));                                                                                             \
-        CHECK(err.message[0]);                                                                                                 \
-    } while (0)
-
-static char cache[256], cuts_path[300], blas_path[300];
-
-static void in_child(void (*fn)(void)) {
-    int status;
-    fflush(NULL);
-    pid_t child = fork();
-    assert_true(child >= 0);
-    if (!child) {
-        snprintf(cache, sizeof cache, "/tmp/ochre-tuned-XXXXXX");
-        CHECK(mkdtemp(cache) && och_env_set("OCHRE_CACHE_DIR", cache));
-        snprintf(cuts_path, sizeof cuts_path, "%s/cuts.json", cache);
-        snprintf(blas_path, sizeof blas_path, "%s/blas.json", cache);
-        fn();
-        unlink(cuts_path), unlink(blas_path);
-        CHECK(rmdir(cache) == 0); /* nothing else is left */
-        _exit(0);
-    }
-    assert_int_equal(waitpid(child, &status, 0), child);
-    if (!WIFEXITED(status) || WEXITSTATUS(status)) fail_msg("failed, as written above");
+static void own_folder(void) {
+    snprintf(cache, sizeof cache, "/tmp/ochre-tuned-XXXXXX");
+    CHECK(mkdtemp(cache) && och_env_set("OCHRE_CACHE_DIR", cache));
+    snprintf(cuts_path, sizeof cuts_path, "%s/cuts.json", cache);
+    snprintf(blas_path, sizeof blas_path, "%s/blas.json", cache);
 }
-#define TEST(name)                                                                                                             \
-    static void name##_body(void);                                                                                             \
-    static void name(void **state) {                                                                                           \
-        (void)state;                                                                                                           \
-        in_child(name##_body);                                                                                                 \
+/* A test with a folder of its own, in which nothing is left but the files themselves. */
+#define CASE(name)                                                                                                             \
+    static void name##_case(void);                                                                                             \
+    TEST(name) {                                                                                                               \
+        own_folder();                                                                                                          \
+        name##_case();                                                                                                         \
+        unlink(cuts_path), unlink(blas_path);                                                                                  \
+        CHECK(rmdir(cache) == 0);                                                                                              \
     }                                                                                                                          \
-    static void name##_body(void)
+    static void name##_case(void)
 
 static const och_dev_info info = {.name = "a board", .arch = "gfx1151", .runtime = "HIP 7.0"};
 static const och_blas_key key = {"a board", "gfx1151", "HIP 7.0", "hipBLASLt 1.0.0", "0.1.0"};
@@ -118,7 +79,7 @@ static void *puts_many_thread(void *writer) {
     return NULL;
 }
 
-TEST(processes_at_once) {
+CASE(processes_at_once) {
     pid_t children[WRITERS];
     int status;
     CHECK(!rmdir(cache)); /* who is first makes it */
@@ -131,7 +92,7 @@ TEST(processes_at_once) {
     CHECK(n_cuts() == WRITERS * PUTS && n_times() == WRITERS * PUTS);
 }
 
-TEST(threads_at_once) {
+CASE(threads_at_once) {
     pthread_t threads[WRITERS];
     for (int i = 0; i < WRITERS; i++) CHECK(!pthread_create(&threads[i], NULL, puts_many_thread, (void *)(intptr_t)i));
     for (int i = 0; i < WRITERS; i++) CHECK(!pthread_join(threads[i], NULL));
@@ -139,7 +100,7 @@ TEST(threads_at_once) {
 }
 
 /* Of one that was ended while it wrote nothing stays, and of others all does. */
-TEST(left_behind) {
+CASE(left_behind) {
     static const char *const names[] = {"cuts.json.tmp-1-0", "cuts.json.tmp-99999-7", "blas.json.tmp-1-0", "cuts.json.old", "tuts.json.tmp-1-0"};
     char path[400];
     bool removed;
@@ -170,7 +131,7 @@ TEST(left_behind) {
 /* ---- more than is kept ---- */
 
 /* Texts as long as they may be, of characters that take most bytes in a file. */
-TEST(a_great_many) {
+CASE(a_great_many) {
     enum { N = OCH_GPU_FILE_MOST + 100 };
     och_dev_info wide = info;
     och_blas_key wide_key = key;
@@ -212,7 +173,7 @@ TEST(a_great_many) {
 
 /* ---- what is not written ---- */
 
-TEST(numbers_that_are_none) {
+CASE(numbers_that_are_none) {
     static const double bad[] = {0.0, -1.0, NAN, INFINITY, 1e13};
     static const int64_t bad_sizes[] = {0, -1, (int64_t)INT32_MAX + 1};
     OK(put_cut(&info, cut_of(1)));
@@ -249,7 +210,7 @@ static void no_space(void) {
     _exit(0);
 }
 
-TEST(nowhere_to_write) {
+CASE(nowhere_to_write) {
     char path[400];
     int status;
     OK(put_cut(&info, cut_of(1)));
@@ -293,7 +254,7 @@ static void without_ours(void) {
 }
 
 /* A linear.ok that has no matvec voids what was measured of ours; the rest of the file is as good. */
-TEST(a_file_without_the_kernel) {
+CASE(a_file_without_the_kernel) {
     och_kl_builtins *b;
     const char *text;
     char dir[400], path[420], own[2048];
