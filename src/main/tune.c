@@ -8,6 +8,7 @@
 #include "engine/session.h"
 #include "op/blas/blas.h"
 #include "op/blas/time.h"
+#include "op/gpu/tune_file.h"
 #include "op/gpu/tune_time.h"
 #include "quant/format.h"
 
@@ -47,11 +48,7 @@ static void put_time(och_strbuf *b, const och_blas_key *k, const och_blas_time *
     const char *const names[] = {"device", "arch", "driver", "library", "ochre"};
     const char *const values[] = {k->device, k->arch, k->driver, k->library, k->ochre};
     och_strbuf_puts(b, first ? "\n{" : ",\n{");
-    for (size_t i = 0; i < OCH_COUNT(names); i++) {
-        och_strbuf_printf(b, "\"%s\": ", names[i]);
-        och_strbuf_json(b, values[i], strlen(values[i]));
-        och_strbuf_puts(b, ", ");
-    }
+    for (size_t i = 0; i < OCH_COUNT(names); i++) och_gpu_file_put_text(b, names[i], values[i]);
     och_strbuf_printf(b, "\"dtype\": \"%s\", \"m\": %lld, \"k\": %lld, \"rows\": %lld, ", och_dtype_name(t->dtype), (long long)t->m,
                       (long long)t->k, (long long)t->rows);
     och_strbuf_printf(b, "\"kernel_us\": %.9g, \"library_us\": %.9g, \"faster\": \"%s\"}", t->kernel_us, t->library_us,
@@ -81,11 +78,7 @@ static void put_cut(och_strbuf *b, const och_gpu_cut_record *r, bool json, bool 
     const char *const names[] = {"device", "arch", "driver", "source", "kernel", "dtype", "dtype_v", "cut"};
     const char *const values[] = {r->device, r->arch, r->driver, r->source, kernel, f, g, t->cut};
     och_strbuf_puts(b, first ? "\n{" : ",\n{");
-    for (size_t i = 0; i < OCH_COUNT(names); i++) {
-        och_strbuf_printf(b, "\"%s\": ", names[i]);
-        och_strbuf_json(b, values[i], strlen(values[i]));
-        och_strbuf_puts(b, ", ");
-    }
+    for (size_t i = 0; i < OCH_COUNT(names); i++) och_gpu_file_put_text(b, names[i], values[i]);
     och_strbuf_printf(b, "\"m\": %lld, \"k\": %lld, \"present_us\": %.9g, \"cut_us\": %.9g}", (long long)s->m, (long long)s->k,
                       t->present_us, t->cut_us);
 }
@@ -185,7 +178,7 @@ static bool same_call(const och_op_call *a, const och_op_call *b) {
 /* The products of a step of one token, as a session of the model has them. */
 static och_status calls_of(och_model *m, calls *out, och_err *err) {
     och_session *s;
-    const och_session_options o = {.max_context = 64, .max_sequences = 1};
+    const och_session_options o = {.max_context = OCH_MIN(64, m->config.context_length), .max_sequences = 1};
     OCH_TRY(och_session_create(m, &o, &s, err));
     out->at = och_calloc((size_t)s->plan.n_ops, sizeof *out->at);
     och_status st = out->at ? OCH_OK : och_err_nomem(err, (uint64_t)s->plan.n_ops * sizeof *out->at, "a model's products");

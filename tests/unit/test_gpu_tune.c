@@ -435,17 +435,7 @@ TEST(no_memory) {
 /* ---- what holds no longer ---- */
 
 /* In a process that has read no kernel yet. */
-static void aside(void (*fn)(void)) {
-    int status;
-    fflush(NULL);
-    pid_t child = fork();
-    CHECK(child >= 0);
-    if (!child) {
-        fn();
-        _exit(0);
-    }
-    CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && !WEXITSTATUS(status));
-}
+static void aside(void (*fn)(void)) { CHECK(ends_in_child(fn)); }
 
 static const char *wanted; /* part of a kernel's name, or what is not to be there, behind '!' */
 static void keeps(void) {
