@@ -253,14 +253,17 @@ static bool out_has(const char *part) {
     return strstr(bytes, part) != NULL;
 }
 
+/* A finalizer has a second. A loaded machine may add to that, but not each time. */
 static void ends_well(const char *device) {
     char program[] = OCHRE_BUILD_DIR "/ochre", command[] = "devices";
     char *argv[] = {program, command, NULL};
-    long ms;
+    long ms = 5000;
     set("TSAN_OPTIONS", "atexit_sleep_ms=0"); /* that sanitizer adds a second of its own to every end */
-    CHECK(run_program(argv, &ms) == 0);
-    CHECK(out_has(device)); /* all that was said has arrived */
-    CHECK(ms < 60000);
+    for (int i = 0; i < 5 && ms >= 5000; i++) {
+        CHECK(run_program(argv, &ms) == 0);
+        CHECK(out_has(device)); /* all that was said has arrived */
+    }
+    CHECK(ms < 5000);
 }
 TEST(a_finalizer_that_hangs) {
     set("OCHRE_SIM_QUIRKS", "finalizer_hangs");

@@ -700,14 +700,18 @@ static const char *program_of(const char *at, const char *word, int *out_status,
 static const char *program(const char *word, int *out_status, long *out_ms) {
     return program_of("ochre", word, out_status, out_ms);
 }
+/* A finalizer has a second. A loaded machine may add to that, but not each time. */
 static void ends_well(void) {
     int status;
-    long ms;
+    long ms = 5000;
     set("TSAN_OPTIONS", "atexit_sleep_ms=0"); /* that sanitizer adds a second of its own to every end */
     set_under("OCHRE_SYSTEM_ROOT", "root");
-    const char *text_ = program("devices", &status, &ms);
-    HAS(text_, "cuda:0");
-    CHECK(status == 0 && ms < 60000);
+    for (int i = 0; i < 5 && ms >= 5000; i++) {
+        const char *text_ = program("devices", &status, &ms);
+        HAS(text_, "cuda:0");
+        CHECK(status == 0);
+    }
+    CHECK(ms < 5000);
 }
 TEST(a_finalizer_that_hangs) {
     FAKE("-DEND=for(;;)sleep(1)", NULL);
