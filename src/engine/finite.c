@@ -89,6 +89,7 @@ static och_status find_culprit(och_session *s, const och_op_ctx *ctx, const och_
             if (o->out[k] < 0 || s->plan.bufs[o->out[k]].kind == OCH_PLAN_STATE) continue;
             const och_tensor *ycodes = och_op_ycodes(&call), *codes = ycodes ? och_op_codes(ycodes, call.out[0].rows) : NULL;
             if (codes && k == 0) continue; /* y was not written */
+            if (k && call.op == OCH_OP_LINEAR && och_op_one_row(&call, ctx)) continue; /* nor were rows that went into the state */
             if (codes && &call.out[k] == codes)
                 OCH_TRY(look_at_codes(s, codes, call.out[0].rows, call.out[0].cols, &row, &col, err));
             else {

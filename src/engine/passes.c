@@ -166,6 +166,31 @@ static int fuse_qkv_post(const pass_env *e) {
     return removed;
 }
 
+static void set_one_row(och_plan_op *a, och_plan_op *w, bool on) {
+    a->in[OCH_LINEAR_TABLE] = on ? w->in[OCH_QKV_POST_TABLE] : OCH_PLAN_NONE;
+    a->in[OCH_LINEAR_SLOTS] = on ? w->in[OCH_QKV_POST_SLOTS] : OCH_PLAN_NONE;
+    a->out[OCH_LINEAR_KCACHE] = on ? w->out[1] : OCH_PLAN_NONE;
+    a->out[OCH_LINEAR_VCACHE] = on ? w->out[2] : OCH_PLAN_NONE;
+    memset(&a->attr.attr.linear.post, 0, sizeof a->attr.attr.linear.post);
+    if (on) a->attr.attr.linear.post = w->attr.attr.qkv_post;
+    w->attr.attr.qkv_post.one_row_done = on;
+}
+
+/* linear(x, q, k, v), qkv_post without norms -> the same, of which the first does one row whole (op/op.h) */
+static void hand_on_one_row(const pass_env *e) {
+    for (int i = 0; i + 1 < e->p->n_ops; i++) {
+        och_plan_op *a = &e->p->ops[i], *w = &e->p->ops[i + 1];
+        if (!plain_linear(a) || a->attr.attr.linear.n_weights != 3 || w->op != OCH_OP_QKV_POST || w->in[OCH_QKV_POST_Q] != a->out[0] ||
+            w->in[OCH_QKV_POST_K] != a->out[1] || w->in[OCH_QKV_POST_V] != a->out[2] || w->out[0] != a->out[0] ||
+            w->in[OCH_QKV_POST_QNORM] >= 0 || w->in[OCH_QKV_POST_KNORM] >= 0 || !private_to(e->p, a->out[1], i + 1, i + 2) ||
+            !private_to(e->p, a->out[2], i + 1, i + 2))
+            continue;
+        int worst[] = {priority(e, i), priority(e, i + 1)};
+        set_one_row(a, w, true);
+        if (priority(e, i) < worst[0] || priority(e, i + 1) < worst[1] || worst[0] == INT32_MIN) set_one_row(a, w, false);
+    }
+}
+
 static bool all_codes(const och_plan *p, const och_plan_op *o) {
     for (int i = 0; i < o->attr.attr.linear.n_weights; i++)
         if (och_format_get(p->bufs[o->in[OCH_LINEAR_W0 + i]].tensor.dtype)->act != OCH_ACT_Q8_32S) return false;
@@ -260,6 +285,7 @@ int och_passes_run(och_plan *p, const och_device *device, const char *only) {
     removed += fuse_norm(&e);
     removed += fuse_residual(&e);
     removed += fuse_qkv_post(&e);
+    hand_on_one_row(&e);
     hand_on_codes(&e);
     hand_on_halves(&e);
     return removed;

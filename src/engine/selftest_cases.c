@@ -77,7 +77,7 @@ static void attention(och_op_call *c, int i, int rows) {
 static void qkv_post(och_op_call *c, int rows, bool interleaved, bool norms) {
     och_attr_kv kv = {2, 64, BLOCK};
     clear(c, OCH_OP_QKV_POST);
-    c->attr.qkv_post = (och_attr_qkv_post){kv, {4, 64, 64, interleaved ? OCH_ROPE_INTERLEAVED : OCH_ROPE_HALF}, {1e-6f, false}};
+    c->attr.qkv_post = (och_attr_qkv_post){kv, {4, 64, 64, interleaved ? OCH_ROPE_INTERLEAVED : OCH_ROPE_HALF}, {1e-6f, false}, false};
     c->in[OCH_QKV_POST_Q] = c->out[0] = f32(rows, 256);
     c->in[OCH_QKV_POST_K] = c->in[OCH_QKV_POST_V] = f32(rows, 128);
     if (norms) c->in[OCH_QKV_POST_QNORM] = c->in[OCH_QKV_POST_KNORM] = f32(1, 64);

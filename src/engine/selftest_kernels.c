@@ -35,6 +35,18 @@ static void set_codes(och_tensor *t, int64_t k) {
     t->cols = (int64_t)t->row_bytes;
 }
 
+/* Two heads of q, one of k and of v. */
+static void shrink_heads(och_op_call *c) {
+    och_attr_qkv_post *a = &c->attr.linear.post;
+    shrink_kv(&a->kv, &c->out[OCH_LINEAR_KCACHE], &c->out[OCH_LINEAR_VCACHE], 2);
+    a->rope.n_heads = 2;
+    for (int i = 0; i < 3; i++) {
+        c->in[OCH_LINEAR_W0 + i].rows = (i ? 1 : 2) * (int64_t)a->kv.head_dim;
+        set_cols(&c->in[OCH_LINEAR_B0 + i], c->in[OCH_LINEAR_W0 + i].rows);
+        set_cols(&c->out[i], c->in[OCH_LINEAR_W0 + i].rows);
+    }
+}
+
 /* The record's call with as little of everything as leaves its kernels the same. */
 static void shrink(och_op_call *c) {
     switch (c->op) {
@@ -50,6 +62,7 @@ static void shrink(och_op_call *c) {
             if (i == 0) set_cols(&c->in[OCH_LINEAR_RESIDUAL], w->rows);
         }
         set_codes(&c->out[OCH_LINEAR_YCODES], c->in[OCH_LINEAR_W0].rows);
+        if (och_op_asks_one_row(c)) shrink_heads(c);
         break;
     case OCH_OP_RMS_NORM: {
         int64_t cols = OCH_MIN(c->in[OCH_RMS_NORM_X].cols, 2 * c->in[OCH_RMS_NORM_W].cols);

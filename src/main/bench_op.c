@@ -105,7 +105,7 @@ static void make_call(const shape *s, och_op_id op, och_op_call *c) {
         c->out[0] = c->out[1] = typed(cache, (s->rows + BLOCK - 1) / BLOCK, kvs * BLOCK);
         break;
     case OCH_OP_QKV_POST:
-        c->attr.qkv_post = (och_attr_qkv_post){kv, rope, {1e-6f, false}};
+        c->attr.qkv_post = (och_attr_qkv_post){kv, rope, {1e-6f, false}, false};
         c->in[OCH_QKV_POST_Q] = c->out[0] = f32(s->rows, q);
         c->in[OCH_QKV_POST_K] = c->in[OCH_QKV_POST_V] = f32(s->rows, kvs);
         c->in[OCH_QKV_POST_TABLE] = f32(s->rows, s->head_dim);

@@ -65,6 +65,9 @@ och_status och_op_fail(const och_op_call *call, och_operand o, och_status status
 /* Every operand with bytes has a host pointer. */
 och_status och_op_expect_host(const och_op_call *call, och_err *err) OCH_WARN_UNUSED;
 
+/* The QKV_POST that a LINEAR with slots does of one row (och_op_one_row), of its results. */
+och_op_call och_op_post_of(const och_op_call *linear);
+
 /* Accepts all that och_op_check accepts. */
 och_status och_op_supports_all(const och_device *device, const och_op_call *call, och_err *err);
 /* Weights lie in the file's layout and the capability table's row of the reference does not refuse the dtype. */

@@ -4,6 +4,7 @@
  * output columns; a dot product is the same sequence of operations whatever the number of rows, columns or members. */
 #include "op/def.h"
 
+#include "base/size.h"
 #include "quant/format.h"
 
 /* Weight rows decoded at a time: enough to use a token's element four times once it is loaded. */
@@ -67,6 +68,18 @@ static och_status check(const och_op_call *c, och_err *err) {
             return och_op_fail(c, och_out(OCH_LINEAR_YCODES), OCH_INVALID, err, "expected no codes of a product without a gate");
         OCH_TRY(och_op_expect_codes(c, och_out(OCH_LINEAR_YCODES), c->in[OCH_LINEAR_W0].rows, err));
     }
+    if (och_tensor_present(&c->in[OCH_LINEAR_SLOTS])) {
+        if (a->n_weights != 3)
+            return och_op_fail(c, och_in(OCH_LINEAR_SLOTS), OCH_INVALID, err, "expected three weights beside slots, found %d", a->n_weights);
+        const och_op_call post = och_op_post_of(c);
+        och_status st = och_op_check(&post, err);
+        if (st != OCH_OK) och_err_prefix(err, "op linear, beside slots");
+        OCH_TRY(st);
+    }
+    static const och_operand beside[] = {{false, OCH_LINEAR_TABLE}, {true, OCH_LINEAR_KCACHE}, {true, OCH_LINEAR_VCACHE}};
+    for (int i = 0; !och_tensor_present(&c->in[OCH_LINEAR_SLOTS]) && i < 3; i++)
+        if (och_tensor_present(beside[i].out ? &c->out[beside[i].index] : &c->in[beside[i].index]))
+            return och_op_fail(c, beside[i], OCH_INVALID, err, "expected none without slots");
     if (a->y_halves && a->glu == OCH_ACT_NONE)
         return och_op_fail(c, och_out(0), OCH_INVALID, err, "expected no halves of a product without a gate");
     if (a->x_halves && (och_tensor_present(&c->in[OCH_LINEAR_NORM]) || och_tensor_present(&c->in[OCH_LINEAR_XCODES]) || x->cols % 8))
@@ -82,6 +95,20 @@ static och_status check(const och_op_call *c, och_err *err) {
     return OCH_OK;
 }
 
+/* The bytes of table, slots and caches are those of one row's, which is the only one that reads or writes them. */
+static void add_post(const och_op_call *c, uint64_t *bytes, uint64_t *flops) {
+    const och_op_call post = och_op_post_of(c);
+    uint64_t of_post, post_flops;
+    for (int i = OCH_LINEAR_TABLE; i <= OCH_LINEAR_SLOTS; i++) *bytes -= och_op_tensor_bytes(&c->in[i]);
+    for (int i = OCH_LINEAR_KCACHE; i <= OCH_LINEAR_VCACHE; i++) *bytes -= och_op_tensor_bytes(&c->out[i]);
+    if (c->in[OCH_LINEAR_X].rows != 1) return;
+    och_op_cost(&post, &of_post, &post_flops);
+    *flops += post_flops;
+    *bytes += of_post;
+    for (int i = 0; i < 3; i++) *bytes -= och_op_tensor_bytes(&c->out[i]); /* neither written nor read again */
+    for (int i = 0; i < 3; i++) *bytes -= och_op_tensor_bytes(&post.in[OCH_QKV_POST_Q + i]);
+}
+
 static void cost(const och_op_call *c, uint64_t *out_bytes, uint64_t *out_flops) {
     uint64_t flops = 0, n = (uint64_t)c->in[OCH_LINEAR_X].rows;
     for (int i = 0; i < c->attr.linear.n_weights; i++) {
@@ -91,6 +118,7 @@ static void cost(const och_op_call *c, uint64_t *out_bytes, uint64_t *out_flops)
     /* codes stand for numbers that are counted */
     *out_bytes = och_op_call_bytes(c) - och_op_tensor_bytes(&c->in[OCH_LINEAR_XCODES]) -
                  och_op_tensor_bytes(&c->out[OCH_LINEAR_YCODES]);
+    if (och_op_asks_one_row(c)) add_post(c, out_bytes, &flops);
     *out_flops = flops;
 }
 
@@ -112,7 +140,10 @@ static uint64_t normed_bytes(const och_op_call *c) {
 }
 
 static uint64_t scratch_bytes(const och_device *device, const och_op_call *c) {
-    return normed_bytes(c) + (uint64_t)och_op_ref_threads(device) * member_bytes(c->in[OCH_LINEAR_X].cols);
+    uint64_t mine = normed_bytes(c) + (uint64_t)och_op_ref_threads(device) * member_bytes(c->in[OCH_LINEAR_X].cols);
+    if (!och_op_asks_one_row(c)) return mine;
+    const och_op_call post = och_op_post_of(c);
+    return OCH_MAX(mine, och_op_def_QKV_POST.reference.scratch_bytes(device, &post));
 }
 
 /* ---- the reference ---- */
@@ -223,7 +254,6 @@ static void member(void *arg, const och_pool_member *me) {
 }
 
 static och_status run(const och_op_ctx *ctx, const och_op_call *c, och_err *err) {
-    (void)err;
     job j = {ctx, c, c->in[OCH_LINEAR_X]};
     if (j.a.rows == 0) return OCH_OK;
     if (och_tensor_present(&c->in[OCH_LINEAR_NORM])) {
@@ -232,7 +262,9 @@ static och_status run(const och_op_ctx *ctx, const och_op_call *c, och_err *err)
         och_op_ref_run(ctx, norm_member, &j);
     }
     och_op_ref_run(ctx, member, &j);
-    return OCH_OK;
+    if (!och_op_one_row(c, ctx)) return OCH_OK;
+    const och_op_call post = och_op_post_of(c);
+    return och_op_def_QKV_POST.reference.run(ctx, &post, err);
 }
 
 const och_op_def och_op_def_LINEAR = {

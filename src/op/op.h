@@ -50,8 +50,8 @@ static inline bool och_tensor_present(const och_tensor *t) { return t->dtype != 
 enum { OCH_EMBED_IDS, OCH_EMBED_TABLE };
 enum { OCH_RMS_NORM_X, OCH_RMS_NORM_W, OCH_RMS_NORM_RESIDUAL };
 enum { OCH_LINEAR_X, OCH_LINEAR_NORM, OCH_LINEAR_RESIDUAL, OCH_LINEAR_W0, OCH_LINEAR_B0 = OCH_LINEAR_W0 + 3,
-       OCH_LINEAR_XCODES = OCH_LINEAR_B0 + 3 };
-enum { OCH_LINEAR_YCODES = 3, OCH_ATTENTION_YCODES = 1 }; /* of outputs */
+       OCH_LINEAR_XCODES = OCH_LINEAR_B0 + 3, OCH_LINEAR_TABLE, OCH_LINEAR_SLOTS };
+enum { OCH_LINEAR_YCODES = 3, OCH_LINEAR_KCACHE, OCH_LINEAR_VCACHE, OCH_ATTENTION_YCODES = 1 }; /* of outputs */
 enum { OCH_ROPE_X, OCH_ROPE_TABLE };
 enum { OCH_KV_WRITE_K, OCH_KV_WRITE_V, OCH_KV_WRITE_SLOTS };
 enum { OCH_QKV_POST_Q, OCH_QKV_POST_K, OCH_QKV_POST_V, OCH_QKV_POST_QNORM, OCH_QKV_POST_KNORM, OCH_QKV_POST_TABLE,
@@ -65,8 +65,8 @@ enum { OCH_SAMPLE_TEMPERATURE, OCH_SAMPLE_TOP_P, OCH_SAMPLE_MIN_P, OCH_SAMPLE_N_
 enum { OCH_SAMPLE_TOP_K, OCH_SAMPLE_SEED, OCH_SAMPLE_POSITION = OCH_SAMPLE_SEED + 2,
        OCH_SAMPLE_N_DRAWS = OCH_SAMPLE_POSITION + 2 }; /* columns of draws; 64 bits: the low word first */
 
-#define OCH_OP_MAX_IN 10
-#define OCH_OP_MAX_OUT 4
+#define OCH_OP_MAX_IN 12
+#define OCH_OP_MAX_OUT 6
 #define OCH_LINEAR_MAX_WEIGHTS 3
 
 typedef enum och_act { OCH_ACT_NONE, OCH_ACT_SILU, OCH_ACT_GELU_TANH, OCH_ACT_GELU_ERF } och_act;
@@ -91,17 +91,6 @@ typedef struct och_attr_rms_norm {
     bool add_one;
 } och_attr_rms_norm;
 
-/* With a = norm ? rms_norm(x, norm) : x and n_weights weights w_i [m_i, k]:
- *   glu == NONE: y_i = a w_i^T [+ b_i]; [y_0 += residual] (residual only with one weight);
- *   else (two weights of equal shape): y_0 = act(a w_0^T [+ b_0]) * (a w_1^T [+ b_1]).
- * x f32[n,k]; norm f32[1,k]; w_i any weight format; b_i f32[1,m_i]; y_i f32[n,m_i]; y_0 may be residual. */
-typedef struct och_attr_linear {
-    int n_weights;
-    och_act glu;
-    och_attr_rms_norm norm;
-    bool x_halves, y_halves; /* see OCH_OP_HALVES_ROWS */
-} och_attr_linear;
-
 /* Rotates the first rot_dim elements of each head: (u, v) -> (u cos - v sin, v cos + u sin)   (Su et al. 2021, eq. 34).
  * x, y f32[n, n_heads * head_dim], y may be x; table f32[n, rot_dim]: for each token rot_dim/2 cosines then
  * rot_dim/2 sines, made on the host (any scaling of magnitude is in the table). */
@@ -125,7 +114,20 @@ typedef struct och_attr_qkv_post {
     och_attr_kv kv;
     och_attr_rope rope; /* n_heads: of q */
     och_attr_rms_norm norm;
+    bool one_row_done; /* see och_op_one_row */
 } och_attr_qkv_post;
+
+/* With a = norm ? rms_norm(x, norm) : x and n_weights weights w_i [m_i, k]:
+ *   glu == NONE: y_i = a w_i^T [+ b_i]; [y_0 += residual] (residual only with one weight);
+ *   else (two weights of equal shape): y_0 = act(a w_0^T [+ b_0]) * (a w_1^T [+ b_1]).
+ * x f32[n,k]; norm f32[1,k]; w_i any weight format; b_i f32[1,m_i]; y_i f32[n,m_i]; y_0 may be residual. */
+typedef struct och_attr_linear {
+    int n_weights;
+    och_act glu;
+    och_attr_rms_norm norm;
+    bool x_halves, y_halves; /* see OCH_OP_HALVES_ROWS */
+    och_attr_qkv_post post;  /* beside slots: see och_op_one_row */
+} och_attr_linear;
 
 /* Causal attention of each token over the positions <= its own (and > own - window when window > 0) of its sequence:
  * y = softmax(scale * q k^T) v, with softcap > 0: scores pass through softcap * tanh(s / softcap) first.
@@ -211,6 +213,19 @@ static inline bool och_op_halves(bool asked, int64_t n_rows, const och_op_ctx *c
     return asked && n_rows >= OCH_OP_HALVES_ROWS && !ctx->batch_invariant;
 }
 
+/* One row: a LINEAR of three weights (of q, k and v) with slots does, in a call of exactly one row that need not be computed as among
+ * others, what a QKV_POST without norms would make of its results: y_0 is rope(q), k and v go into kcache and vcache, and y_1 and y_2
+ * are what it likes. That QKV_POST, with one_row_done and q for its y, then does nothing. In calls of more rows the one is as if it had
+ * no slots, and the other as if it were not marked. table, slots, kcache, vcache and the attributes are QKV_POST's. A pass adds them
+ * (engine/passes.c) where a provider's row says that it takes them. */
+static inline bool och_op_asks_one_row(const och_op_call *c) {
+    return (c->op == OCH_OP_LINEAR && och_tensor_present(&c->in[OCH_LINEAR_SLOTS])) ||
+           (c->op == OCH_OP_QKV_POST && c->attr.qkv_post.one_row_done);
+}
+static inline bool och_op_one_row(const och_op_call *c, const och_op_ctx *ctx) {
+    return och_op_asks_one_row(c) && c->in[0].rows == 1 && !ctx->batch_invariant;
+}
+
 typedef struct och_op_provider {
     const char *name;    /* "reference", "cpu", ... */
     const char *backend; /* device backend it serves; "*": any device with unified memory */
@@ -231,6 +246,7 @@ typedef struct och_op_provider {
                         int64_t row_end);
     bool takes_codes;    /* LINEAR and ATTENTION: it takes xcodes and ycodes, where supports() agrees */
     bool takes_halves;   /* LINEAR: the same of x_halves and y_halves */
+    bool takes_one_row;  /* LINEAR and QKV_POST: the same of slots and one_row_done */
     bool has_kernels;    /* it launches code that was compiled for the device, which a session tries before it uses it */
 } och_op_provider;
 

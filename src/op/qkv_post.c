@@ -27,6 +27,13 @@ static och_status check(const och_op_call *c, och_err *err) {
         OCH_TRY(och_op_expect_cache(c, och_out(i), kv, err));
         OCH_TRY(och_op_expect_overlap(c, i, -1, -1, err));
     }
+    if (c->attr.qkv_post.one_row_done) {
+        for (int i = OCH_QKV_POST_QNORM; i <= OCH_QKV_POST_KNORM; i++)
+            if (och_tensor_present(&c->in[i]))
+                return och_op_fail(c, och_in(i), OCH_INVALID, err, "expected no norm where a product does one row");
+        if (c->out[0].addr.value != c->in[OCH_QKV_POST_Q].addr.value)
+            return och_op_fail(c, och_out(0), OCH_INVALID, err, "expected q's memory where a product does one row, found other");
+    }
     if (c->out[1].dtype != c->out[2].dtype || c->out[1].rows != c->out[2].rows)
         return och_op_fail(c, och_out(2), OCH_INVALID, err, "expected %s and %lld blocks as in kcache, found %s and %lld",
                            och_dtype_name(c->out[1].dtype), (long long)c->out[1].rows, och_dtype_name(c->out[2].dtype),
@@ -41,6 +48,21 @@ static void cost(const och_op_call *c, uint64_t *out_bytes, uint64_t *out_flops)
     *out_bytes = n + och_op_tensor_bytes(&c->out[0]) + 2 * elem * (uint64_t)(k->rows * k->cols);
     uint64_t per_elem = och_tensor_present(&c->in[OCH_QKV_POST_QNORM]) ? 7 : 3;
     *out_flops = per_elem * (uint64_t)(q->rows * (q->cols + k->cols));
+    if (och_op_asks_one_row(c) && q->rows == 1) *out_bytes = *out_flops = 0; /* the product's */
+}
+
+och_op_call och_op_post_of(const och_op_call *linear) {
+    och_op_call c = {.op = OCH_OP_QKV_POST, .attr.qkv_post = linear->attr.linear.post};
+    for (int i = 0; i < OCH_OP_MAX_IN; i++) c.in[i].dtype = OCH_DTYPE_NONE;
+    for (int i = 0; i < OCH_OP_MAX_OUT; i++) c.out[i].dtype = OCH_DTYPE_NONE;
+    for (int i = 0; i < 3; i++) c.in[OCH_QKV_POST_Q + i] = linear->out[i];
+    c.in[OCH_QKV_POST_TABLE] = linear->in[OCH_LINEAR_TABLE];
+    c.in[OCH_QKV_POST_SLOTS] = linear->in[OCH_LINEAR_SLOTS];
+    c.out[0] = linear->out[0];
+    c.out[1] = linear->out[OCH_LINEAR_KCACHE];
+    c.out[2] = linear->out[OCH_LINEAR_VCACHE];
+    c.attr.qkv_post.one_row_done = false;
+    return c;
 }
 
 static uint64_t scratch_bytes(const och_device *device, const och_op_call *c) {
@@ -60,6 +82,7 @@ static void head(const float *x, const och_tensor *norm, const float *table, flo
 static och_status run(const och_op_ctx *ctx, const och_op_call *c, och_err *err) {
     const och_attr_kv *kv = &c->attr.qkv_post.kv;
     const och_tensor *slots = &c->in[OCH_QKV_POST_SLOTS];
+    if (och_op_one_row(c, ctx)) return OCH_OK;
     OCH_TRY(och_op_check_slots(c, och_in(OCH_QKV_POST_SLOTS), &c->out[1], kv, err));
     int64_t d = kv->head_dim;
     float *k_head = ctx->scratch;

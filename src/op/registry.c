@@ -150,6 +150,8 @@ och_status och_op_provider_supports(const och_op_provider *p, const och_device *
             return och_err_set(err, OCH_UNSUPPORTED, "takes no codes of activations");
     if (!p->takes_halves && call->op == OCH_OP_LINEAR && (call->attr.linear.x_halves || call->attr.linear.y_halves))
         return och_err_set(err, OCH_UNSUPPORTED, "takes no halves of activations");
+    if (!p->takes_one_row && och_op_asks_one_row(call))
+        return och_err_set(err, OCH_UNSUPPORTED, "leaves what a product makes of one row to a kernel of its own");
     return p->supports(device, call, err);
 }
 

@@ -400,6 +400,7 @@ static och_status by_slices(const och_op_ctx *ctx, const och_op_call *c, bool x_
         och_op_call part = *c;
         x32.rows = y32.rows = OCH_MIN(SLICE, n - at);
         part.attr.linear.x_halves = part.attr.linear.y_halves = false;
+        part.in[OCH_LINEAR_SLOTS].dtype = OCH_DTYPE_NONE; /* the last may be one row */
         part.in[OCH_LINEAR_X] = rows_of(&c->in[OCH_LINEAR_X], at, x32.rows);
         part.in[OCH_LINEAR_RESIDUAL] = rows_of(&c->in[OCH_LINEAR_RESIDUAL], at, x32.rows);
         for (int i = 0; i < OCH_LINEAR_MAX_WEIGHTS; i++) part.out[i] = rows_of(&c->out[i], at, x32.rows);
@@ -437,7 +438,7 @@ och_status och_blas_linear_run(const och_op_ctx *ctx, const och_op_call *c, och_
 /* ---- the table ---- */
 
 #define ROW(backend_name)                                                                                                      \
-    {.name = "blas", .backend = backend_name, .priority = 110, .has_kernels = true, .takes_codes = true, .takes_halves = true, .op = OCH_OP_LINEAR,  \
+    {.name = "blas", .backend = backend_name, .priority = 110, .has_kernels = true, .takes_codes = true, .takes_halves = true, .takes_one_row = true, .op = OCH_OP_LINEAR,  \
      .supports = och_blas_linear_supports, .run = och_blas_linear_run, .scratch_bytes = och_blas_linear_scratch,               \
      .weight_layout = och_gpu_weight_layout, .weight_pack = och_planes_pack}
 

@@ -58,6 +58,21 @@ const char *och_gpu_codes_cut(const och_device *d, och_dtype format, bool one) {
     return first < OCH_COUNT(rows) ? NULL : "";
 }
 
+const char *och_gpu_post_cut(const och_device *d, och_dtype format) {
+#define OCH_POST(arch, format, spec) {arch, format, spec},
+    static const struct {
+        const char *arch;
+        och_dtype format;
+        const char *spec;
+    } rows[] = {
+#include "op/gpu/post.def"
+    };
+#undef OCH_POST
+    for (size_t i = OCH_GPU_FIND_ROW(d, rows, 0); i < OCH_COUNT(rows); i = OCH_GPU_FIND_ROW(d, rows, i + 1))
+        if (rows[i].format == format) return rows[i].spec;
+    return NULL;
+}
+
 const och_gpu_own_cut *och_gpu_own_cut_of(const och_device *d) {
 #define OCH_OWN(arch, most, early) {arch, most, early},
     static const och_gpu_own_cut rows[] = {

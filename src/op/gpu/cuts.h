@@ -29,6 +29,10 @@ const char *och_gpu_row_cut(const och_device *d, och_dtype format, int64_t weigh
  * the format, whose codes a kernel of their own makes sooner. */
 const char *och_gpu_codes_cut(const och_device *d, och_dtype format, bool one);
 
+/* Products of one row that turn q and k and write the state, beside weights of q and k of that format (post.def). NULL: they were
+ * not measured to be faster. */
+const char *och_gpu_post_cut(const och_device *d, och_dtype format);
+
 /* Products that make their own codes of one row of activations (own.def). */
 typedef struct och_gpu_own_cut {
     const char *arch;

@@ -46,6 +46,7 @@ uint64_t och_gpu_kernels_begun(void);
 typedef struct och_gpu_wish {
     int own_codes;  /* OCHRE_OWN_CODES: 0, 1; -1: as measured */
     int next_codes; /* OCHRE_NEXT_CODES: the same */
+    int one_row;    /* OCHRE_ONE_ROW: the same */
 } och_gpu_wish;
 och_gpu_wish och_gpu_wish_of(const och_device *d);
 

@@ -11,11 +11,11 @@
 #define ROWS(backend)                                                                                                  \
     {ROW(backend, EMBED, embed), .weight_layout = och_gpu_weight_layout, .weight_pack = och_planes_pack},              \
     {ROW(backend, RMS_NORM, rms_norm)},                                                                                \
-    {ROW(backend, LINEAR, linear), .takes_codes = true, .scratch_bytes = och_gpu_linear_scratch,                       \
+    {ROW(backend, LINEAR, linear), .takes_codes = true, .takes_one_row = true, .scratch_bytes = och_gpu_linear_scratch, \
      .weight_layout = och_gpu_weight_layout, .weight_pack = och_planes_pack},                                          \
     {ROW(backend, ROPE, rope)},                                                                                        \
     {ROW(backend, KV_WRITE, kv_write)},                                                                                \
-    {ROW(backend, QKV_POST, qkv_post)},                                                                                \
+    {ROW(backend, QKV_POST, qkv_post), .takes_one_row = true},                                                         \
     {ROW(backend, ATTENTION, attention), .takes_codes = true, .scratch_bytes = och_gpu_attention_scratch},                                  \
     {ROW(backend, GLU, glu)},                                                                                          \
     {ROW(backend, ADD, add)},                                                                                          \

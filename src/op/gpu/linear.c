@@ -190,6 +190,27 @@ static och_status qkv_kernel(const och_device *d, const och_op_call *c, const oc
     return cut_kernel(d, "matvec_qkv", cut, known, spec, out_k, err);
 }
 
+/* How a call of one row is cut that turns q and k and writes the state; NULL: two launches, or a way of its own, are as fast. */
+static const char *posted(const och_device *d, const och_op_call *c) {
+    const och_attr_qkv_post *a = &c->attr.linear.post;
+    int wish = och_gpu_wish_of(d).one_row;
+    if (wish <= 0 || !together(c) || a->kv.head_dim % 16) return NULL; /* heads: whole workgroups */
+    const char *cut = och_gpu_post_cut(d, c->in[OCH_LINEAR_W0].dtype);
+    return cut ? cut : "";
+}
+
+static och_status post_kernel(const och_device *d, const och_op_call *c, const och_gpu_kernel **out_k, och_err *err) {
+    const och_attr_qkv_post *a = &c->attr.linear.post;
+    const och_tensor *w = &c->in[OCH_LINEAR_W0];
+    const char *cut = posted(d, c);
+    char spec[96], cache[OCH_GPU_CACHE_SPEC_BYTES];
+    if (!cut) return och_err_set(err, OCH_UNAVAILABLE, "q, k and v of one row are turned and stored by a kernel of their own");
+    och_gpu_cache_spec(d, c->out[OCH_LINEAR_KCACHE].dtype, cache);
+    snprintf(spec, sizeof spec, "F=%s,G=%s,%s,BT=%d,HALF=%s", och_format_get(w[0].dtype)->name, och_format_get(w[2].dtype)->name, cache,
+             a->kv.block_tokens, yes(a->rope.style == OCH_ROPE_HALF));
+    return cut_kernel(d, "matvec_qkv_post", cut, cut, spec, out_k, err);
+}
+
 static const och_gpu_tiles *tiles_of(const och_device *d, const och_tensor *w, int64_t n) {
     return och_gpu_tiles_of(d, w->dtype, w->rows, n);
 }
@@ -247,6 +268,12 @@ och_status och_gpu_linear_supports(const och_device *d, const och_op_call *c, oc
         for (size_t b = 0; b < OCH_COUNT(buckets); b++)
             if (coded(d, c, buckets[b])) OCH_TRY(unless_absent(codes_kernel(d, c, buckets[b], NULL, err), err));
         OCH_TRY(och_gpu_codes_kernel(d, err));
+    }
+    if (och_op_asks_one_row(c)) {
+        if (!posted(d, c)) return och_err_set(err, OCH_UNSUPPORTED, "is no faster where it turns q and k and stores k and v");
+        const och_op_call post = och_op_post_of(c);
+        OCH_TRY(unless_absent(post_kernel(d, c, NULL, err), err));
+        OCH_TRY(och_gpu_qkv_post_supports(d, &post, err));
     }
     if (together(c)) OCH_TRY(qkv_kernel(d, c, NULL, err));
     bool fused = a->glu != OCH_ACT_NONE && c->in[OCH_LINEAR_W0].dtype == c->in[OCH_LINEAR_W0 + 1].dtype, any[HALF_KINDS] = {false};
@@ -556,6 +583,30 @@ static och_status qkv(job *j, och_err *err) {
     return och_gpu_launch(j->ctx, kernel, args, (size_t)three_args(c, args, 1), err);
 }
 
+/* The same, with what qkv_post makes of it. och_gpu_absent() as for own(). */
+static och_status qkv_post(job *j, och_err *err) {
+    const och_op_call *c = j->c;
+    const och_tensor *table = &c->in[OCH_LINEAR_TABLE];
+    const och_gpu_kernel *kernel;
+    och_tensor x;
+    OCH_TRY(post_kernel(j->ctx->queue->device, c, &kernel, err));
+    OCH_TRY(acts_for(j, &c->in[OCH_LINEAR_W0], &x, err));
+    och_kl_actual args[] = {och_gpu_tensor("x", &x),
+                            och_gpu_weight("wq", &c->in[OCH_LINEAR_W0]),
+                            och_gpu_weight("wk", &c->in[OCH_LINEAR_W0 + 1]),
+                            och_gpu_weight("wv", &c->in[OCH_LINEAR_W0 + 2]),
+                            och_gpu_vector("bq", &c->in[OCH_LINEAR_B0]),
+                            och_gpu_vector("bk", &c->in[OCH_LINEAR_B0 + 1]),
+                            och_gpu_vector("bv", &c->in[OCH_LINEAR_B0 + 2]),
+                            table->cols ? och_gpu_tensor("table", table) : (och_kl_actual){.name = "table"}, /* nothing is turned */
+                            och_gpu_tensor("slots", &c->in[OCH_LINEAR_SLOTS]),
+                            och_gpu_tensor("y", &c->out[0]),
+                            och_gpu_tensor("kcache", &c->out[OCH_LINEAR_KCACHE]),
+                            och_gpu_tensor("vcache", &c->out[OCH_LINEAR_VCACHE]),
+                            och_gpu_int("head_dim", c->attr.linear.post.kv.head_dim)};
+    return och_gpu_launch(j->ctx, kernel, args, OCH_COUNT(args), err);
+}
+
 static och_status gated(job *j, const och_tensor *y, och_err *err) {
     const och_tensor *w0 = &j->c->in[OCH_LINEAR_W0], *w1 = &j->c->in[OCH_LINEAR_W0 + 1];
     const och_gpu_kernel *kernel;
@@ -601,7 +652,7 @@ static och_status own(job *j, och_err *err) {
     return och_gpu_launch(j->ctx, kernel, args, (size_t)n, err);
 }
 
-och_status och_gpu_linear_run(const och_op_ctx *ctx, const och_op_call *c, och_err *err) {
+static och_status products(const och_op_ctx *ctx, const och_op_call *c, bool *out_posted, och_err *err) {
     const och_tensor *x = &c->in[OCH_LINEAR_X], none = {.dtype = OCH_DTYPE_NONE};
     const och_tensor *xcodes = och_op_codes(&c->in[OCH_LINEAR_XCODES], x->rows),
                      *ycodes = och_op_codes(&c->out[OCH_LINEAR_YCODES], x->rows);
@@ -614,6 +665,12 @@ och_status och_gpu_linear_run(const och_op_ctx *ctx, const och_op_call *c, och_e
     if (xcodes) {
         j.acts.q8 = xcodes->addr;
         j.acts.q8_row_bytes = xcodes->row_bytes;
+    }
+    if (och_op_one_row(c, ctx)) {
+        och_status st = qkv_post(&j, err);
+        *out_posted = st == OCH_OK;
+        if (!och_gpu_absent(st)) return st;
+        och_err_clear(err);
     }
     if (owns(ctx->queue->device, c, ctx->batch_invariant)) {
         och_status st = own(&j, err);
@@ -639,4 +696,12 @@ och_status och_gpu_linear_run(const och_op_ctx *ctx, const och_op_call *c, och_e
     for (int i = 0; i < c->attr.linear.n_weights; i++)
         OCH_TRY(product(&j, i, i ? &none : &c->in[OCH_LINEAR_RESIDUAL], &c->out[i], err));
     return OCH_OK;
+}
+
+och_status och_gpu_linear_run(const och_op_ctx *ctx, const och_op_call *c, och_err *err) {
+    bool posted_too = false;
+    OCH_TRY(products(ctx, c, &posted_too, err));
+    if (!och_op_one_row(c, ctx) || posted_too) return OCH_OK;
+    const och_op_call post = och_op_post_of(c);
+    return och_gpu_qkv_post_run(ctx, &post, err);
 }

@@ -77,6 +77,7 @@ och_status och_gpu_qkv_post_supports(const och_device *d, const och_op_call *c, 
 och_status och_gpu_qkv_post_run(const och_op_ctx *ctx, const och_op_call *c, och_err *err) {
     const och_device *d = ctx->queue->device;
     const och_gpu_kernel *k = NULL;
+    if (och_op_one_row(c, ctx)) return OCH_OK;
     if (takes_rows(c, ctx->batch_invariant)) {
         och_status st = qkv_kernel(d, c, true, &k, err);
         if (st != OCH_OK && !och_gpu_absent(st)) return st;
