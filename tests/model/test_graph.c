@@ -192,6 +192,7 @@ static void steps_begin_no_kernel(void **state) {
         for (size_t f = 0; f < OCH_COUNT(formats) * OCH_COUNT(own); f++) {
             assert_true(och_env_set("OCHRE_OWN_CODES", own[f % OCH_COUNT(own)]));
             assert_true(och_env_set("OCHRE_NEXT_CODES", own[(f + b) % OCH_COUNT(own)]));
+            assert_true(och_env_set("OCHRE_ONE_ROW", own[(f / OCH_COUNT(own) + b) % OCH_COUNT(own)]));
             och_device *device = open_board(boards[b]);
             och_model *model;
             och_model_options mo = {0};
@@ -214,7 +215,7 @@ static void steps_begin_no_kernel(void **state) {
             och_model_close(model);
             och_device_release(device);
         }
-    assert_true(och_env_set("OCHRE_OWN_CODES", asked) && och_env_set("OCHRE_NEXT_CODES", NULL));
+    assert_true(och_env_set("OCHRE_OWN_CODES", asked) && och_env_set("OCHRE_NEXT_CODES", NULL) && och_env_set("OCHRE_ONE_ROW", NULL));
 }
 
 /* Rows that kernels hand on as codes are what the next kernel would have made of them: with fewer launches, the same bytes. */
@@ -245,6 +246,44 @@ static void codes_give_the_same_bytes(void **state) {
             }
         }
     assert_true(och_env_set("OCHRE_NEXT_CODES", NULL));
+}
+
+/* Products that do one row whole leave the state and logits as the launches do that they stand for, captured too; steps of more rows,
+ * sessions that compute each row as among others and models with norms of heads are as they were. */
+static void one_row_gives_the_same_bytes(void **state) {
+    (void)state;
+    enum { STEPS = 24, ONE_ROW = 11 }; /* same_bytes() has so many of one row, the prompt of one token among them */
+    static const struct {
+        const char *model; /* NULL: synthetic, of Q4_K */
+        bool takes, invariant;
+    } cases[] = {{"tiny-llama", true, false}, {"tiny-llama.gguf", true, false}, {"tiny-qwen2", true, false}, {NULL, true, false},
+                 {NULL, false, true}, {"tiny-qwen3", false, false}, {"tiny-gemma3", false, false}};
+    for (size_t b = 0; b < n_boards; b++)
+        for (size_t i = 0; i < OCH_COUNT(cases); i++) {
+            och_device *device[2];
+            och_model *model[2];
+            och_session *s[2];
+            char where[80];
+            for (int k = 0; k < 2; k++) {
+                assert_true(och_env_set("OCHRE_ONE_ROW", k ? "1" : "0"));
+                och_model_options mo = {0};
+                device[k] = open_board(boards[b]);
+                if (cases[i].model) model[k] = open_model(cases[i].model, device[k]);
+                else ok(och_model_open_synthetic("tiny", OCH_DTYPE_Q4_K, device[k], &mo, &model[k], &err));
+                s[k] = open_session(model[k], k ? OCH_GRAPHS_ON : OCH_GRAPHS_OFF, cases[i].invariant);
+            }
+            const char *name = cases[i].model ? cases[i].model : "synthetic";
+            if (!same_bytes(s[0], s[1], STEPS, where, sizeof where)) fail_msg("%s, %s: other logits: %s", boards[b], name, where);
+            uint64_t saved = s[0]->stats.launches - s[1]->stats.launches - s[1]->stats.graph_launches,
+                     expected = cases[i].takes ? ONE_ROW * (uint64_t)model[0]->config.n_layers : 0;
+            if (saved != expected) fail_msg("%s, %s: expected %d launches less, found %d", boards[b], name, (int)expected, (int)saved);
+            for (int k = 0; k < 2; k++) {
+                och_session_destroy(s[k]);
+                och_model_close(model[k]);
+                och_device_release(device[k]);
+            }
+        }
+    assert_true(och_env_set("OCHRE_ONE_ROW", NULL));
 }
 
 /* A number that is none is found where it is made, in codes too, which are then all that its record has written: to their block. */
@@ -551,6 +590,7 @@ int main(void) {
         cmocka_unit_test(wide_steps_give_the_same_bytes),
         cmocka_unit_test(kernels_are_looked_up_once), cmocka_unit_test(steps_begin_no_kernel),
         cmocka_unit_test(codes_give_the_same_bytes),
+        cmocka_unit_test(one_row_gives_the_same_bytes),
         cmocka_unit_test(what_is_not_finite_is_found_in_codes),
         cmocka_unit_test(a_graph_that_is_none_is_found),
         cmocka_unit_test(a_cold_capture_names_the_call),

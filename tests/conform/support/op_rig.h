@@ -117,6 +117,7 @@ typedef struct rig {
     int64_t n_runs;    /* of och_op_ctx */
     bool no_twin;      /* the case that runs is one that the reference refuses */
     const char *what;  /* the case that runs */
+    bool unasked;      /* the provider is not asked whether it supports the call */
     bool odd_alike;    /* the case compares numbers that are not finite as one number */
     double nmse;       /* its bound against the reference, set by the case; 0: equal */
     double worst_nmse; /* over the cases that had one, and the bound it had */

@@ -219,7 +219,7 @@ static inline och_status rig_run(rig *r, och_op_call *c, bool invariant, och_err
     bool mirrored = !r->dev->vtable->unified_memory(r->dev);
     for (int i = 0; i < RIG_OPERANDS && mirrored; i++)
         if (rig_operand(&there, i)) rig_operand(&there, i)->host = NULL;
-    st = p->supports(r->dev, &there, err);
+    st = r->unasked ? OCH_OK : p->supports(r->dev, &there, err);
     if (st != OCH_OK) {
         if (st != OCH_UNSUPPORTED) fail_msg("supports: %s: %s", och_status_name(st), err->message);
         if (tier_of(r->who) == TIER_BOARD) fail_msg("%s: a board's provider declines no case, found: %s", r->what, err->message);

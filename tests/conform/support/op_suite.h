@@ -11,6 +11,7 @@
 #include "conform/support/ops_halves.h"
 #include "conform/support/ops_linear.h"
 #include "conform/support/ops_odd.h"
+#include "conform/support/ops_one_row.h"
 #include "conform/support/ops_sample.h"
 
 #include <assert.h>
@@ -60,6 +61,9 @@ static const group groups[] = {
     {"linear codes", codes_linear, NULL, FOR_BOARDS},
     {"linear halves", halves_linear, NULL, FOR_BOARDS},
     {"linear codes unasked", codes_default, NULL, FOR_BOARDS},
+    {"linear one row", one_row_linear, NULL, FOR_ALL},
+    {"linear one row, codes", one_row_codes, NULL, FOR_BOARDS},
+    {"linear one row, no kernel", one_row_without, NULL, FOR_BOARDS},
     {"attention codes", codes_attention, NULL, FOR_BOARDS},
     {"device far", device_far, NULL, FOR_BOARDS},
 };
