@@ -336,6 +336,84 @@ static void cuts_of_gates(kernel_rig *k) {
     }
 }
 
+/* A product of one row that turns q and k gives them however it is cut: of heads of which the rotation leaves a part, with biases, rows
+ * of which lanes have no unit, one or several. */
+static void cuts_of_one_row(kernel_rig *k) {
+    enum { COLS = 2304, HD = 32, ROT = 24, BT = 16, SLOT = 21, MQ = 2 * HD, M = 4 * HD, STATE = 2 * HD * BT };
+    static const char *const cuts[] = {"", "WAVES=8,", "ROWS=2,U=4,", "ROWS=2,WAVES=8,", "U=2,OCC=8,", "EARLY=4,OCC=8,", "EARLY=1,WAVES=8,", "EARLY=3,U=2,", "ROWS=4,"};
+    static const och_dtype formats[] = {OCH_DTYPE_Q4_K, OCH_DTYPE_Q8_0, OCH_DTYPE_F32};
+    static const char *const names[3][2] = {{"wq", "bq"}, {"wk", "bk"}, {"wv", "bv"}};
+    static const int first[4] = {0, MQ, MQ + HD, M};
+    static uint8_t file[COLS * 4], planes[M * COLS * 4], act[COLS * 4];
+    static float w[M][COLS], row[COLS], bias[M], table[ROT], state_k[STATE], state_v[STATE];
+    static double sum[M], size[M];
+    static int32_t slot[1] = {SLOT};
+    och_err err = {0};
+    for (size_t f = 0; f < OCH_COUNT(formats) * 2; f++) {
+        const och_format *t = och_format_get(formats[f / 2]);
+        bool half = f % 2;
+        int cols = half ? COLS : 512; /* a unit for some lanes alone */
+        uint64_t row_file, row_planes, row_act = (uint64_t)cols * 4;
+        state = 40 + f;
+        assert_true(och_dtype_row_bytes(t->dtype, (uint64_t)cols, &row_file) && och_planes_row_bytes(t->dtype, (uint64_t)cols, &row_planes));
+        fill(row, (size_t)cols, 1.0);
+        memcpy(act, row, row_act);
+        if (t->act == OCH_ACT_Q8_32S) {
+            assert_true(och_planes_act_row_bytes((uint64_t)cols, &row_act));
+            och_planes_act_encode_row(row, (uint64_t)cols, act);
+            och_planes_act_decode_row(act, (uint64_t)cols, row); /* the numbers that codes stand for */
+        }
+        fill(bias, M, 1.0);
+        for (int i = 0; i < M; i++) {
+            fill(w[i], (size_t)cols, 0.1);
+            kernel_rig_ok(och_format_encode_row(t->dtype, w[i], file, (uint64_t)cols, &err), &err, "a weight");
+            och_format_decode_row(t->dtype, file, w[i], (uint64_t)cols);
+            och_planes_pack(t->dtype, 1, cols, file, planes + (uint64_t)i * row_planes, 0, 1);
+            sum[i] = bias[i], size[i] = fabs((double)bias[i]);
+            for (int c = 0; c < cols; c++) sum[i] += (double)w[i][c] * row[c], size[i] += fabs((double)w[i][c] * row[c]);
+        }
+        for (int i = 0; i < ROT / 2; i++) table[i] = (float)cos(i + 0.5), table[ROT / 2 + i] = (float)sin(i + 0.5);
+        for (size_t c = 0; c < OCH_COUNT(cuts); c++) {
+            char spec[96];
+            och_kl_actual args[13];
+            int n = 0;
+            memset(y, 0, sizeof y);
+            memset(state_k, 0, sizeof state_k);
+            memset(state_v, 0, sizeof state_v);
+            for (int i = 0; i < 3; i++) {
+                args[n++] = kernel_rig_rows(k, names[i][0], planes + (uint64_t)first[i] * row_planes, first[i + 1] - first[i], cols, row_planes);
+                args[n++] = kernel_rig_vector(k, names[i][1], bias + first[i], first[i + 1] - first[i]);
+            }
+            args[n++] = kernel_rig_rows(k, "x", act, 1, cols, row_act);
+            args[n++] = kernel_rig_f32(k, "table", table, 1, ROT);
+            args[n++] = kernel_rig_i32(k, "slots", slot, 1, 1);
+            args[n++] = kernel_rig_f32(k, "y", y, 1, MQ);
+            args[n++] = kernel_rig_f32(k, "kcache", state_k, 2, STATE / 2);
+            args[n++] = kernel_rig_f32(k, "vcache", state_v, 2, STATE / 2);
+            args[n++] = och_gpu_int("head_dim", HD);
+            snprintf(spec, sizeof spec, "%sF=%s,G=%s,T=f32,BT=%d,HALF=%s", cuts[c], t->name, t->name, BT, half ? "true" : "false");
+            kernel_rig_run(k, "matvec_qkv_post", spec, args, n);
+            for (int i = 0; i < M; i++) {
+                int h = i / HD, e = i % HD, j = half ? e % (ROT / 2) : e / 2, second = half ? e >= ROT / 2 : e % 2;
+                int other = h * HD + (half ? (second ? j : j + ROT / 2) : e ^ 1);
+                double v = sum[i], near_by = 4e-6 * size[i];
+                if (h < 3 && e < ROT) {
+                    double co = (double)table[j], si = (double)table[ROT / 2 + j];
+                    v = second ? sum[other] * si + sum[i] * co : sum[i] * co - sum[other] * si;
+                    near_by += 4e-6 * size[other];
+                }
+                int at = STATE / 2 * (SLOT / BT);
+                float found = h < 2 ? y[i] : h == 2 ? state_k[at + e * BT + SLOT % BT] : state_v[at + SLOT % BT * HD + e];
+                near((double)found, v, near_by, spec, h, e);
+            }
+            for (int i = 0, written = 0; i < STATE; i++) {
+                written += (state_k[i] != 0.0f) + (state_v[i] != 0.0f);
+                if (i == STATE - 1) assert_int_equal(written, 2 * HD);
+            }
+        }
+    }
+}
+
 /* ---- rows as codes: each block's d is its greatest magnitude by 127, codes are the nearest numbers, sum is theirs ---- */
 
 static void codes_are(const uint8_t *row, const double *v, int d, const char *what, int r) {
@@ -515,7 +593,7 @@ int main(int argc, char **argv) {
         void (*run)(kernel_rig *k);
     } groups[] = {{"softmax, logsumexp", distributions}, {"odd distributions", odd_distributions},
                   {"argmax", greatest}, {"sample", draws}, {"odd draws", odd_draws}, {"layer_norm", layer_norm},
-                  {"cast, fill", conversions}, {"dequantise", decoding}, {"cuts of gates", cuts_of_gates}, {"codes of rows", codes_of_rows},
+                  {"cast, fill", conversions}, {"dequantise", decoding}, {"cuts of gates", cuts_of_gates}, {"cuts of one row", cuts_of_one_row}, {"codes of rows", codes_of_rows},
                   {"attention, fp8", state_of_bytes}, {"digest", digests}};
     enum { GROUPS = sizeof groups / sizeof groups[0], DEVICES = 16 };
     static struct CMUnitTest tests[GROUPS * DEVICES];
