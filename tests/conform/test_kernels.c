@@ -520,10 +520,12 @@ static void state_of_bytes(kernel_rig *k) {
                                 och_gpu_int("heads", HEADS),
                                 och_gpu_int("splits", 1),
                                 tiles ? kernel_rig_f32(k, "y", found, n, QD)
-                                      : kernel_rig_f32(k, "part", part, n * HEADS, HD + 4)};
+                                      : kernel_rig_f32(k, "part", part, n * HEADS, HD + 4),
+                                {.name = "kpast"},
+                                {.name = "vpast"}};
         if (tiles) args[11] = args[12];
         kernel_rig_run(k, tiles ? "attention_tiles" : "attention_part", tiles ? "T=fp8,HD=64,BT=32" : "T=fp8,HD=64,GG=3,BT=32",
-                       args, tiles ? 12 : 13);
+                       args, tiles ? 12 : 15);
         if (!tiles) {
             och_kl_actual merge[] = {kernel_rig_f32(k, "part", part, n * HEADS, HD + 4),
                                      kernel_rig_i32(k, "seqs", seqs + first, n, 1),
@@ -555,6 +557,75 @@ static void state_of_bytes(kernel_rig *k) {
         if (!(error / square < 1e-5))
             fail_msg("%s: normalised mean square error %.2e", tiles ? "tiles" : "split", error / square);
     }
+}
+
+/* A split of one token that is a block which earlier steps have written is read of the state as it was before (kpast, vpast), the
+ * token's own block as it is: what either must not read of is NaN there. */
+static void state_of_steps(kernel_rig *k) {
+    enum { HEADS = 4, KV = 2, GG = HEADS / KV, HD = 128, BT = 32, BLOCKS = 4, L = 3 * BT, QD = HEADS * HD, COLS = KV * HD * BT };
+    static float q[QD], part[HEADS * 3 * (HD + 4)], found[QD], state_of[2][2][BLOCKS * COLS]; /* k or v, now or past */
+    static const int owns[] = {0, 31, 32, 40, 63, 64, 95}, windows[] = {0, 1, 33, 50};
+    int32_t seq = 0, own, table[3] = {2, 0, 3};
+    char spec[64];
+    snprintf(spec, sizeof spec, "T=f32,HD=128,GG=2,BT=32,CHUNK=32,WAVES=%d", 128 / k->device->info.wave_size);
+    for (size_t o = 0; o < OCH_COUNT(owns); o++)
+        for (size_t w = 0; w < OCH_COUNT(windows); w++) {
+            state = 17 + o;
+            own = owns[o];
+            fill(q, QD, 1.0);
+            for (int kv = 0; kv < 2; kv++) fill(state_of[kv][0], BLOCKS * COLS, 1.0);
+            memcpy(state_of[0][1], state_of[0][0], sizeof state_of[0][0]);
+            memcpy(state_of[1][1], state_of[1][0], sizeof state_of[1][0]);
+            int first = windows[w] && own >= windows[w] ? own - windows[w] + 1 : 0;
+            double expected[QD];
+            for (int h = 0; h < HEADS; h++) {
+                double weight[L], sum = 0;
+                const float *kh = state_of[0][0] + h / GG * HD * BT, *vh = state_of[1][0] + h / GG * HD * BT;
+                for (int t = first; t <= own; t++) {
+                    double dot = 0;
+                    for (int e = 0; e < HD; e++) dot += (double)q[h * HD + e] * (double)kh[table[t / BT] * COLS + e * BT + t % BT];
+                    sum += weight[t] = exp(dot * 0.125);
+                }
+                for (int e = 0; e < HD; e++) {
+                    double y_e = 0;
+                    for (int t = first; t <= own; t++) y_e += weight[t] / sum * (double)vh[table[t / BT] * COLS + t % BT * HD + e];
+                    expected[h * HD + e] = y_e;
+                }
+            }
+            for (int kv = 0; kv < 2; kv++)
+                for (int b = 0; b < BLOCKS; b++) {
+                    bool before = (b == table[0] && own >= BT) || (b == table[1] && own >= 2 * BT);
+                    for (int i = 0; i < COLS; i++) state_of[kv][!before][b * COLS + i] = NAN;
+                }
+            /* The window's begin does not matter: splits begin where blocks do. */
+            och_kl_actual args[] = {kernel_rig_f32(k, "q", q, 1, QD),
+                                    kernel_rig_rows(k, "kcache", state_of[0][0], BLOCKS, COLS, COLS * 4),
+                                    kernel_rig_rows(k, "vcache", state_of[1][0], BLOCKS, COLS, COLS * 4),
+                                    kernel_rig_rows(k, "kpast", state_of[0][1], BLOCKS, COLS, COLS * 4),
+                                    kernel_rig_rows(k, "vpast", state_of[1][1], BLOCKS, COLS, COLS * 4),
+                                    kernel_rig_i32(k, "tables", table, 1, 3),
+                                    kernel_rig_i32(k, "seqs", &seq, 1, 1),
+                                    kernel_rig_i32(k, "positions", &own, 1, 1),
+                                    kernel_rig_f32(k, "part", part, HEADS * 3, HD + 4),
+                                    och_gpu_real("scale", 0.125),
+                                    och_gpu_real("cap", 0.0),
+                                    och_gpu_int("window", windows[w]),
+                                    och_gpu_int("kv_heads", KV),
+                                    och_gpu_int("heads", HEADS),
+                                    och_gpu_int("splits", 3)};
+            kernel_rig_run(k, "attention_part", spec, args, OCH_COUNT(args));
+            och_kl_actual merge[] = {kernel_rig_f32(k, "part", part, HEADS * 3, HD + 4),
+                                     kernel_rig_i32(k, "seqs", &seq, 1, 1),
+                                     kernel_rig_i32(k, "positions", &own, 1, 1),
+                                     kernel_rig_f32(k, "y", found, 1, QD),
+                                     {.name = "codes"},
+                                     och_gpu_int("splits", 3),
+                                     och_gpu_int("window", windows[w]),
+                                     och_gpu_int("chunk", 32),
+                                     och_gpu_int("block", 32)};
+            kernel_rig_run(k, "attention_merge", "HD=128", merge, OCH_COUNT(merge));
+            for (int e = 0; e < QD; e++) near(found[e], expected[e], 1e-5, "a state of two steps", own, e);
+        }
 }
 
 static void digests(kernel_rig *k) {
@@ -594,7 +665,7 @@ int main(int argc, char **argv) {
     } groups[] = {{"softmax, logsumexp", distributions}, {"odd distributions", odd_distributions},
                   {"argmax", greatest}, {"sample", draws}, {"odd draws", odd_draws}, {"layer_norm", layer_norm},
                   {"cast, fill", conversions}, {"dequantise", decoding}, {"cuts of gates", cuts_of_gates}, {"cuts of one row", cuts_of_one_row}, {"codes of rows", codes_of_rows},
-                  {"attention, fp8", state_of_bytes}, {"digest", digests}};
+                  {"attention, fp8", state_of_bytes}, {"attention, two steps", state_of_steps}, {"digest", digests}};
     enum { GROUPS = sizeof groups / sizeof groups[0], DEVICES = 16 };
     static struct CMUnitTest tests[GROUPS * DEVICES];
     static char names[GROUPS * DEVICES][64], list[1024];

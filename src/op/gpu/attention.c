@@ -256,6 +256,7 @@ static och_status splits(const och_op_ctx *ctx, const och_op_call *c, och_err *e
     const cut by = cut_of(d, c);
     int64_t n = c->in[OCH_ATTENTION_Q].rows, slice = slice_tokens(c, &by);
     const och_tensor *codes = och_op_codes(&c->out[OCH_ATTENTION_YCODES], n);
+    const och_tensor none = {.dtype = OCH_DTYPE_NONE};
     bool made = codes != NULL; /* by the merge: there may be a pack without that, and no compiler */
     if (!n) return OCH_OK;
     OCH_TRY(part_kernel(d, c, &by, &part_k, err));
@@ -272,13 +273,15 @@ static och_status splits(const och_op_ctx *ctx, const och_op_call *c, och_err *e
         int64_t rows = OCH_MIN(n - at, slice);
         for (int i = 0; i < (int)OCH_COUNT(by_token); i++) s.in[by_token[i]] = rows_of(&c->in[by_token[i]], at, rows);
         s.out[0] = rows_of(&c->out[0], at, rows);
-        och_kl_actual args[SHARED + 3];
+        och_kl_actual args[SHARED + 5];
         shared_args(&s, args);
         args[SHARED] = och_gpu_int("kv_heads", a->kv.n_kv_heads);
         args[SHARED + 1] = och_gpu_matrix("part", part, rows * (int64_t)token_rows(c, &by), a->kv.head_dim + 4, part_row_bytes(c));
         args[SHARED + 2] = och_gpu_int("splits", by.splits);
-        OCH_TRY(och_gpu_launch(ctx, part_k, args, SHARED + 3, err));
-        och_tensor none = {.dtype = OCH_DTYPE_NONE}, here = none;
+        args[SHARED + 3] = och_gpu_tensor("kpast", n == 1 ? &c->in[OCH_ATTENTION_K] : &none);
+        args[SHARED + 4] = och_gpu_tensor("vpast", n == 1 ? &c->in[OCH_ATTENTION_V] : &none);
+        OCH_TRY(och_gpu_launch(ctx, part_k, args, SHARED + 5, err));
+        och_tensor here = none;
         if (made) here = rows_of(codes, at, rows);
         och_kl_actual merge[] = {args[SHARED + 1],
                                  och_gpu_tensor("seqs", &s.in[OCH_ATTENTION_SEQS]),
