@@ -29,7 +29,7 @@ static const och_usage usage = {
     "16 KiB cache of the workgroup, instructions by class and per weight, bytes in flight, registers, spills, "
     "occupancy.\n"
     "linear: y[rows, m] = x[rows, k] w[m, k]; with --m 4096,1024,1024 three weights for one x, with --gate two of m rows\n"
-    "whose results become silu(y0) * y1. attention: one token a row over --context tokens. rope, kv_write, qkv_post: rows of\n"
+    "whose results become silu(y0) * y1, with --state those of --heads and --kv-heads, which are turned and stored. attention: one token a row over --context tokens. rope, kv_write, qkv_post: rows of\n"
     "heads. Others: rows of k.\n"
     "Variants: default; invariant (the one that --batch-invariant pins).\n",
     "  ochre bench op linear --device sim:gfx1151 --dtype Q4_K --k 8192 --m 8192\n"
@@ -39,7 +39,7 @@ static const och_usage usage = {
 
 typedef struct shape {
     int32_t rows, k, m[OCH_LINEAR_MAX_WEIGHTS], n_m, context, heads, kv_heads, head_dim;
-    bool gate, norm, residual, codes; /* of linear */
+    bool gate, norm, residual, codes, state; /* of linear */
     och_dtype dtype;
 } shape;
 
@@ -87,6 +87,11 @@ static void make_call(const shape *s, och_op_id op, och_op_call *c) {
             c->in[OCH_LINEAR_W0 + i] = typed(weight, s->m[s->gate ? 0 : i], s->k);
             if (!i || !s->gate) c->out[i] = f32(s->rows, s->m[i]);
         }
+        if (!s->state) break;
+        c->attr.linear.post = (och_attr_qkv_post){.kv = kv, .rope = rope};
+        c->in[OCH_LINEAR_TABLE] = f32(s->rows, s->head_dim);
+        c->in[OCH_LINEAR_SLOTS] = i32(s->rows, 1);
+        c->out[OCH_LINEAR_KCACHE] = c->out[OCH_LINEAR_VCACHE] = typed(OCH_DTYPE_F16, (s->rows + BLOCK - 1) / BLOCK, kvs * BLOCK);
         break;
     case OCH_OP_RMS_NORM:
         c->attr.rms_norm.eps = 1e-6f;
@@ -359,6 +364,7 @@ int och_cmd_bench_op(int argc, char **argv) {
         {"norm", 0, OCH_OPT_FLAG, &s.norm, 0, 0, NULL, "linear: x is normed before", NULL},
         {"residual", 0, OCH_OPT_FLAG, &s.residual, 0, 0, NULL, "linear: a residual is added", NULL},
         {"codes", 0, OCH_OPT_FLAG, &s.codes, 0, 0, NULL, "linear: x comes as codes, as from a gate or attention", NULL},
+        {"state", 0, OCH_OPT_FLAG, &s.state, 0, 0, NULL, "linear: of q, k and v, which go turned into a state of F16", NULL},
         {"context", 0, OCH_OPT_I32, &s.context, 1, 1 << 22, "N", "attention: tokens of the state (default: 4096)", NULL},
         {"heads", 0, OCH_OPT_I32, &s.heads, 1, 1024, "N", "query heads (default: 32)", NULL},
         {"kv-heads", 0, OCH_OPT_I32, &s.kv_heads, 1, 1024, "N", "heads of the state (default: 8)", NULL},
@@ -378,10 +384,14 @@ int och_cmd_bench_op(int argc, char **argv) {
         return och_main_usage("inspect", "bench op: --dtype: expected a type of weights or state, found \"%.40s\"", dtype);
     if (!parse_m(m, &s))
         return och_main_usage("bench", "bench op: --m: expected one to three numbers from 1 to %d, found \"%.40s\"", 1 << 24, m);
+    if (s.state) {
+        s.n_m = OCH_LINEAR_MAX_WEIGHTS;
+        for (int i = 0; i < s.n_m; i++) s.m[i] = (i ? s.kv_heads : s.heads) * s.head_dim;
+    }
     if (s.n_m > 1 && (op != OCH_OP_LINEAR || s.gate))
-        return och_main_usage("bench", "bench op: --m: several weights are for linear without --gate alone");
-    if ((s.gate || s.norm || s.residual || s.codes) && op != OCH_OP_LINEAR)
-        return och_main_usage("bench", "bench op: --gate, --norm, --residual and --codes are linear's, not %s's", args[0]);
+        return och_main_usage("bench", "bench op: --m: several weights, and --state, are for linear without --gate alone");
+    if ((s.gate || s.norm || s.residual || s.codes || s.state) && op != OCH_OP_LINEAR)
+        return och_main_usage("bench", "bench op: --gate, --norm, --residual, --codes and --state are linear's, not %s's", args[0]);
     if (s.codes && (s.rows > OCH_OP_CODES_ROWS || s.k % 32))
         return och_main_usage("bench", "bench op: --codes: expected up to %d rows of whole blocks of 32 columns, found %d of %d",
                               OCH_OP_CODES_ROWS, s.rows, s.k);

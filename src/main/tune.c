@@ -175,6 +175,12 @@ static bool same_call(const och_op_call *a, const och_op_call *b) {
            same_tensor(&a->out[OCH_LINEAR_YCODES], &b->out[OCH_LINEAR_YCODES]);
 }
 
+/* What else a call of one row does is cut together with none of them. */
+static void leave_products(och_op_call *c) {
+    c->in[OCH_LINEAR_TABLE].dtype = c->in[OCH_LINEAR_SLOTS].dtype = OCH_DTYPE_NONE;
+    c->out[OCH_LINEAR_KCACHE].dtype = c->out[OCH_LINEAR_VCACHE].dtype = OCH_DTYPE_NONE;
+}
+
 /* The products of a step of one token, as a session of the model has them. */
 static och_status calls_of(och_model *m, calls *out, och_err *err) {
     och_session *s;
@@ -186,6 +192,7 @@ static och_status calls_of(och_model *m, calls *out, och_err *err) {
         bool known = s->plan.ops[i].op != OCH_OP_LINEAR;
         och_op_call *c = &out->at[out->n];
         och_plan_call(&s->plan, NULL, i, (och_plan_extent){1, 1, 1}, (och_dev_addr){0}, NULL, c);
+        if (!known) leave_products(c);
         for (int k = 0; k < out->n && !known; k++) known = same_call(&out->at[k], c);
         out->n += !known;
     }

@@ -1,4 +1,4 @@
-/* The passes that hand rows on as codes and as halves (engine/passes.c), over plans of a few records without memory: where it does, and where
+/* The passes that hand rows on as codes, as halves, and one row whole (engine/passes.c), over plans of a few records without memory: where it does, and where
  * something stands in its way and the plan stays as it was. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -192,6 +192,66 @@ static void halves_where_a_library_computes_both(void **state) {
     assert_true(och_env_set("OCHRE_BLAS", NULL));
 }
 
+/* Products of q, k and v with what comes behind them, and what stands in the way: norms of heads, rows in other memory than q's, another
+ * reader of k, results in another order, heads that are no whole workgroups, a record between, a device that nobody asked for it. */
+static void one_row_where_a_product_can(void **state) {
+    (void)state;
+    enum { NONE_OF_IT, NORMS, ELSEWHERE, READ_TWICE, ORDER, ODD, BETWEEN, NOT_ASKED, THE_CPU, WHYS };
+    for (int why = NONE_OF_IT; why < WHYS; why++) {
+        och_plan p;
+        och_err err;
+        och_device *other_board = NULL;
+        och_err_clear(&err);
+        och_plan_init(&p);
+        if (why == NOT_ASKED) {
+            assert_true(och_env_set("OCHRE_ONE_ROW", NULL));
+            if (och_device_open("sim:gfx942", NULL, &other_board, &err) != OCH_OK) fail_msg("%s", err.message);
+        }
+        int d = why == ODD ? 72 : HEAD_DIM, q_cols = HEADS * d, kv_cols = 2 * d;
+        och_plan_ref x = och_plan_add_value(&p, OCH_ROWS_TOKENS, D, "x"), y[3];
+        for (int i = 0; i < 3; i++) {
+            y[i] = och_plan_add_value(&p, OCH_ROWS_TOKENS, i ? kv_cols : q_cols, "y");
+            linear(&p, x, weight(&p, why != THE_CPU, OCH_DTYPE_Q8_0, i ? kv_cols : q_cols, D), y[i]);
+        }
+        if (why == BETWEEN) {
+            och_plan_op *o = och_plan_add_op(&p, OCH_OP_ADD);
+            o->in[0] = o->in[1] = x;
+            o->out[0] = och_plan_add_value(&p, OCH_ROWS_TOKENS, D, "t");
+        }
+        och_plan_op *o = och_plan_add_op(&p, OCH_OP_QKV_POST);
+        o->in[OCH_QKV_POST_Q] = y[0];
+        o->in[OCH_QKV_POST_K] = y[why == ORDER ? 2 : 1];
+        o->in[OCH_QKV_POST_V] = y[why == ORDER ? 1 : 2];
+        if (why == NORMS) o->in[OCH_QKV_POST_KNORM] = other(&p, OCH_PLAN_WEIGHT, OCH_ROWS_FIXED, OCH_DTYPE_F32, 1, d);
+        o->in[OCH_QKV_POST_TABLE] = other(&p, OCH_PLAN_INPUT, OCH_ROWS_TOKENS, OCH_DTYPE_F32, 0, d);
+        o->in[OCH_QKV_POST_SLOTS] = other(&p, OCH_PLAN_INPUT, OCH_ROWS_TOKENS, OCH_DTYPE_I32, 0, 1);
+        o->out[0] = why == ELSEWHERE ? och_plan_add_value(&p, OCH_ROWS_TOKENS, q_cols, "z") : y[0];
+        for (int i = 1; i < 3; i++) o->out[i] = other(&p, OCH_PLAN_STATE, OCH_ROWS_FIXED, OCH_DTYPE_F16, 4, (int64_t)kv_cols * BLOCK);
+        o->attr.attr.qkv_post = (och_attr_qkv_post){.kv = {2, d, BLOCK}, .rope = {HEADS, d, d, OCH_ROPE_HALF}, .norm = {1e-6f, false}};
+        if (why == READ_TWICE) {
+            o = och_plan_add_op(&p, OCH_OP_ADD);
+            o->in[0] = o->in[1] = y[1];
+            o->out[0] = och_plan_add_value(&p, OCH_ROWS_TOKENS, kv_cols, "t");
+        }
+        const och_device *device = why == THE_CPU ? cpu : other_board ? other_board : gpu;
+        (void)och_passes_run(&p, device, NULL);
+        int last = why == BETWEEN ? 2 : 1;
+        const och_plan_op *product = &p.ops[0], *post = &p.ops[last];
+        if (post->op != OCH_OP_QKV_POST || product->attr.attr.linear.n_weights != 3) fail_msg("obstacle %d: another plan", why);
+        bool takes = why == NONE_OF_IT;
+        if ((product->in[OCH_LINEAR_SLOTS] >= 0) != takes || post->attr.attr.qkv_post.one_row_done != takes)
+            fail_msg("obstacle %d: expected %s", why, takes ? "one row done by the product" : "all as it was");
+        assert_int_equal(product->in[OCH_LINEAR_TABLE], takes ? post->in[OCH_QKV_POST_TABLE] : OCH_PLAN_NONE);
+        assert_int_equal(product->out[OCH_LINEAR_KCACHE], takes ? post->out[1] : OCH_PLAN_NONE);
+        assert_int_equal(product->out[OCH_LINEAR_VCACHE], takes ? post->out[2] : OCH_PLAN_NONE);
+        if (och_plan_select(&p, device, NULL, &err) != OCH_OK) fail_msg("obstacle %d: %s", why, err.message);
+        och_plan_deinit(&p);
+        if (!other_board) continue;
+        och_device_release(other_board);
+        assert_true(och_env_set("OCHRE_ONE_ROW", "1"));
+    }
+}
+
 /* In halves a number that is none is found too, of a step with as many tokens as they are for; with fewer, in the floats. */
 static void what_is_not_finite_is_found_in_halves(void **state) {
     (void)state;
@@ -230,6 +290,7 @@ int main(void) {
     setenv("OCHRE_CACHE_DIR", OCHRE_BUILD_DIR "/kernel-cache", 0);
     setenv("OCHRE_HIPBLASLT", OCHRE_BUILD_DIR "/tests/libfake_hipblaslt_plain.so", 1);
     setenv("OCHRE_NEXT_CODES", "1", 1); /* these gates are small */
+    setenv("OCHRE_ONE_ROW", "1", 1);
     och_err err;
     och_err_clear(&err);
     och_dev_options options = {.n_threads = 1};
@@ -240,6 +301,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(codes_where_nothing_else_reads),
         cmocka_unit_test(none_where_no_provider_takes_them),
+        cmocka_unit_test(one_row_where_a_product_can),
         cmocka_unit_test(halves_where_a_library_computes_both),
         cmocka_unit_test(what_is_not_finite_is_found_in_halves),
     };

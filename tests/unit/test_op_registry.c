@@ -3,6 +3,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include "base/size.h"
 #include "base/thread.h"
 #include "dev/dev.h"
 #include "op/op.h"
@@ -320,6 +321,107 @@ static void halves_are_checked(void **s) {
     assert_false(och_op_halves(false, OCH_OP_HALVES_ROWS, &ctx));
     ctx.batch_invariant = true;
     assert_false(och_op_halves(true, OCH_OP_HALVES_ROWS, &ctx));
+}
+
+/* The same of one row that a product does whole, and of the op that then has nothing to do. */
+static void one_row_is_checked(void **s) {
+    (void)s;
+    static const och_op_provider plain = {"plain", "*", 50, OCH_OP_LINEAR, .supports = takes, .run = runs, .takes_codes = true};
+    static const och_op_provider taking = {"taking", "*", 10, OCH_OP_LINEAR, .supports = takes, .run = runs, .takes_one_row = true};
+    static const och_op_provider post = {"post", "*", 50, OCH_OP_QKV_POST, .supports = takes, .run = runs};
+    const och_op_provider *list[] = {&plain, &taking, &post}, *p;
+    och_err err = {0};
+    och_op_call q = probe(OCH_OP_QKV_POST), c = probe(OCH_OP_LINEAR), d;
+    for (int i = OCH_QKV_POST_QNORM; i <= OCH_QKV_POST_KNORM; i++) q.in[i].dtype = OCH_DTYPE_NONE;
+    q.out[0] = q.in[OCH_QKV_POST_Q];
+    for (int i = 0; i < 3; i++) {
+        och_tensor w = c.in[OCH_LINEAR_W0];
+        w.rows = q.in[i].cols;
+        c.in[OCH_LINEAR_W0 + i] = w;
+        c.out[i] = q.in[i];
+        c.in[OCH_LINEAR_B0 + i].dtype = OCH_DTYPE_NONE;
+    }
+    int64_t n = q.in[0].rows;
+    c.in[OCH_LINEAR_X].rows = n;
+    c.in[OCH_LINEAR_RESIDUAL].dtype = OCH_DTYPE_NONE;
+    c.attr.linear.n_weights = 3;
+    c.attr.linear.glu = OCH_ACT_NONE;
+    assert_int_equal(och_op_check(&q, &err), OCH_OK);
+    assert_int_equal(och_op_check(&c, &err), OCH_OK);
+    och_op_call with = c, marked = q;
+    with.attr.linear.post = q.attr.qkv_post;
+    with.in[OCH_LINEAR_TABLE] = q.in[OCH_QKV_POST_TABLE];
+    with.in[OCH_LINEAR_SLOTS] = q.in[OCH_QKV_POST_SLOTS];
+    with.out[OCH_LINEAR_KCACHE] = q.out[1];
+    with.out[OCH_LINEAR_VCACHE] = q.out[2];
+    marked.attr.qkv_post.one_row_done = true;
+    if (och_op_check(&with, &err) != OCH_OK || och_op_check(&marked, &err) != OCH_OK) fail_msg("%s", err.message);
+    assert_int_equal(och_op_select_from(list, 3, cpu, &c, NULL, &p, NULL), OCH_OK);
+    assert_ptr_equal(p, &plain);
+    assert_int_equal(och_op_select_from(list, 3, cpu, &with, NULL, &p, NULL), OCH_OK);
+    assert_ptr_equal(p, &taking);
+    assert_int_equal(och_op_select_from(list, 1, cpu, &with, NULL, &p, &err), OCH_UNSUPPORTED);
+    assert_says(&err, "to a kernel of its own");
+    och_err_clear(&err);
+    assert_int_equal(och_op_select_from(list, 3, cpu, &q, NULL, &p, NULL), OCH_OK);
+    assert_int_equal(och_op_select_from(list, 3, cpu, &marked, NULL, &p, &err), OCH_UNSUPPORTED);
+    assert_int_equal(och_op_select(cpu, &with, NULL, &p, NULL), OCH_UNSUPPORTED); /* the host's providers and the reference */
+    assert_int_equal(och_op_select(cpu, &marked, NULL, &p, NULL), OCH_UNSUPPORTED);
+
+    /* One row's bytes are one call's: all that is read and written, and k and v in the state's type alone. */
+    uint64_t bytes[4], flops[4];
+    och_op_call *calls[] = {&c, &q, &with, &marked};
+    for (int rows = 1; rows < 3; rows++) {
+        for (int i = 0; i < 4; i++) {
+            och_op_call one = *calls[i];
+            bool product = one.op == OCH_OP_LINEAR;
+            one.in[0].rows = one.out[0].rows = rows;
+            for (int k = 1; k < 3; k++) *(product ? &one.out[k].rows : &one.in[k].rows) = rows;
+            for (int k = product ? OCH_LINEAR_TABLE : OCH_QKV_POST_TABLE, end = k + 2; k < end; k++) one.in[k].rows = rows;
+            och_op_cost(&one, &bytes[i], &flops[i]);
+        }
+        uint64_t between = 8 * (uint64_t)(q.in[0].cols + 2 * q.in[1].cols); /* written, and read again */
+        if (rows == 1 && (bytes[2] != bytes[0] + bytes[1] - between || bytes[3] || flops[2] != flops[0] + flops[1] || flops[3]))
+            fail_msg("one row: %llu and %llu bytes", (unsigned long long)bytes[2], (unsigned long long)bytes[3]);
+        if (rows > 1 && (bytes[2] != bytes[0] || bytes[3] != bytes[1] || flops[2] != flops[0] || flops[3] != flops[1]))
+            fail_msg("more rows: %llu and %llu bytes", (unsigned long long)bytes[2], (unsigned long long)bytes[3]);
+    }
+
+    static const struct {
+        const char *says;
+        int what;
+    } wrong[] = {{"three weights beside slots", 0}, {"beside slots: op qkv_post, operand q", 1}, {"beside slots: op qkv_post, operand table", 2},
+                 {"beside slots: op qkv_post, operand slots", 3}, {"beside slots: op qkv_post, operand vcache", 4}, {"none without slots", 5},
+                 {"operand kcache: expected none without slots", 6}, {"no norm where a product does one row", 7}, {"q's memory", 8}};
+    for (size_t i = 0; i < OCH_COUNT(wrong); i++) {
+        och_err_clear(&err);
+        d = wrong[i].what < 7 ? with : marked;
+        switch (wrong[i].what) {
+        case 0:
+            d.attr.linear.n_weights = 2;
+            d.in[OCH_LINEAR_W0 + 2].dtype = d.out[2].dtype = OCH_DTYPE_NONE;
+            break;
+        case 1: d.attr.linear.post.rope.n_heads *= 2; break;
+        case 2: d.in[OCH_LINEAR_TABLE].cols -= 2; break;
+        case 3: d.in[OCH_LINEAR_SLOTS].rows++; break;
+        case 4: d.out[OCH_LINEAR_VCACHE].rows++; break;
+        case 5: d.in[OCH_LINEAR_SLOTS].dtype = OCH_DTYPE_NONE; break;
+        case 6: d.in[OCH_LINEAR_TABLE].dtype = d.in[OCH_LINEAR_SLOTS].dtype = OCH_DTYPE_NONE; break;
+        case 7: d.in[OCH_QKV_POST_QNORM] = (och_tensor){.dtype = OCH_DTYPE_F32, .rows = 1, .cols = q.attr.qkv_post.kv.head_dim,
+                                                        .row_bytes = (uint64_t)q.attr.qkv_post.kv.head_dim * 4}; break;
+        default: d.out[0].addr.value = 1 << 20; break;
+        }
+        assert_int_equal(och_op_check(&d, &err), OCH_INVALID);
+        assert_says(&err, wrong[i].says);
+    }
+    och_op_ctx ctx = {.batch_invariant = false};
+    with.in[OCH_LINEAR_X].rows = marked.in[0].rows = 1;
+    assert_true(och_op_one_row(&with, &ctx) && och_op_one_row(&marked, &ctx) && !och_op_one_row(&c, &ctx) && !och_op_one_row(&q, &ctx));
+    ctx.batch_invariant = true;
+    assert_false(och_op_one_row(&with, &ctx) || och_op_one_row(&marked, &ctx));
+    ctx.batch_invariant = false;
+    with.in[OCH_LINEAR_X].rows = marked.in[0].rows = 2;
+    assert_false(och_op_one_row(&with, &ctx) || och_op_one_row(&marked, &ctx));
 }
 
 static void every_probe_is_sound_and_every_operand_is_asked_for(void **s) {
@@ -683,7 +785,7 @@ int main(void) {
         cmocka_unit_test(a_device_without_unified_memory_refuses),
         cmocka_unit_test(every_probe_is_sound_and_every_operand_is_asked_for),
         cmocka_unit_test(codes_are_checked),
-        cmocka_unit_test(halves_are_checked),
+        cmocka_unit_test(halves_are_checked), cmocka_unit_test(one_row_is_checked),
         cmocka_unit_test(attributes_are_checked),
         cmocka_unit_test(overlaps_are_checked),
         cmocka_unit_test(the_cost_is_the_floor),
