@@ -253,6 +253,57 @@ static void hand_on_codes(const pass_env *e) {
     }
 }
 
+/* Products that norm what record i leaves in `ref` as the first of them does, weights of codes alone, until it is written again. */
+static int read_through_a_norm(const och_plan *p, int i, och_plan_ref ref, int readers[MAX_READERS]) {
+    int n = 0;
+    for (int k = i + 1; k < p->n_ops && n < MAX_READERS; k++) {
+        const och_plan_op *o = &p->ops[k], *first = &p->ops[n ? readers[0] : k];
+        if (o->op == OCH_OP_LINEAR && o->in[OCH_LINEAR_X] == ref && o->in[OCH_LINEAR_NORM] >= 0 && o->in[OCH_LINEAR_XCODES] < 0 &&
+            p->bufs[o->in[OCH_LINEAR_NORM]].kind == OCH_PLAN_WEIGHT && all_codes(p, o) &&
+            o->in[OCH_LINEAR_NORM] == first->in[OCH_LINEAR_NORM] &&
+            same_norm(&o->attr.attr.linear.norm, &first->attr.attr.linear.norm))
+            readers[n++] = k;
+        for (int j = 0; j < OCH_OP_MAX_OUT; j++)
+            if (o->out[j] == ref) return n;
+    }
+    return n;
+}
+
+static void set_normed(och_plan *p, int i, const int *readers, int n, och_plan_ref codes) {
+    const och_plan_op *r = &p->ops[readers[0]];
+    p->ops[i].out[OCH_LINEAR_YCODES] = codes;
+    p->ops[i].in[OCH_LINEAR_YNORM] = codes < 0 ? OCH_PLAN_NONE : r->in[OCH_LINEAR_NORM];
+    p->ops[i].attr.attr.linear.ynorm_add_one = codes >= 0 && r->attr.attr.linear.norm.add_one;
+    for (int k = 0; k < n; k++) p->ops[readers[k]].in[OCH_LINEAR_XCODES] = codes;
+}
+
+/* product, then products of its result behind a norm -> the same by way of codes through the norm (op/op.h) */
+static void hand_on_normed(const pass_env *e) {
+    och_plan *p = e->p;
+    for (int i = 0; i < p->n_ops; i++) {
+        const och_plan_op *o = &p->ops[i];
+        och_plan_ref y = o->out[0];
+        int readers[MAX_READERS], n, worst[MAX_READERS + 1];
+        och_tensor t;
+        uint64_t squares;
+        if (o->op != OCH_OP_LINEAR || o->attr.attr.linear.glu != OCH_ACT_NONE || o->attr.attr.linear.n_weights != 1 || y < 0 ||
+            p->bufs[y].kind != OCH_PLAN_ARENA || !och_op_normed_codes(p->bufs[y].tensor.cols, &t, &squares) ||
+            !(n = read_through_a_norm(p, i, y, readers)))
+            continue;
+        worst[n] = priority(e, i);
+        for (int k = 0; k < n; k++) worst[k] = priority(e, readers[k]);
+        och_plan_ref codes = och_plan_add_bound(p, OCH_PLAN_ARENA, OCH_ROWS_FIXED, &t, "%.*s.normed", OCH_PLAN_NAME_BYTES - 8,
+                                                p->bufs[y].name);
+        if (codes < 0) return; /* the plan has failed, and says so */
+        set_normed(p, i, readers, n, codes);
+        bool taken = priority(e, i) >= worst[n] && worst[n] != INT32_MIN;
+        for (int k = 0; k < n; k++) taken = taken && priority(e, readers[k]) >= worst[k];
+        if (taken) continue;
+        set_normed(p, i, readers, n, OCH_PLAN_NONE);
+        p->n_bufs--; /* the last, of which nothing knows any more */
+    }
+}
+
 static void set_halves(och_plan *p, int i, const int *readers, int n, bool halves) {
     p->ops[i].attr.attr.linear.y_halves = halves;
     for (int k = 0; k < n; k++) p->ops[readers[k]].attr.attr.linear.x_halves = halves;
@@ -287,6 +338,7 @@ int och_passes_run(och_plan *p, const och_device *device, const char *only) {
     removed += fuse_qkv_post(&e);
     hand_on_one_row(&e);
     hand_on_codes(&e);
+    hand_on_normed(&e);
     hand_on_halves(&e);
     return removed;
 }

@@ -30,6 +30,11 @@ static void shrink_kv(och_attr_kv *kv, och_tensor *k, och_tensor *v, int64_t blo
     }
 }
 
+static void set_normed(och_tensor *t, int64_t k) {
+    uint64_t squares;
+    if (och_tensor_present(t) && !och_op_normed_codes(k, t, &squares)) t->dtype = OCH_DTYPE_NONE; /* of 32 it can */
+}
+
 static void set_codes(och_tensor *t, int64_t k) {
     if (!och_tensor_present(t) || !och_planes_act_row_bytes((uint64_t)k, &t->row_bytes)) return;
     t->cols = (int64_t)t->row_bytes;
@@ -61,7 +66,9 @@ static void shrink(och_op_call *c) {
             set_cols(&c->out[i], w->rows);
             if (i == 0) set_cols(&c->in[OCH_LINEAR_RESIDUAL], w->rows);
         }
-        set_codes(&c->out[OCH_LINEAR_YCODES], c->in[OCH_LINEAR_W0].rows);
+        if (och_op_ynormed(c)) set_normed(&c->out[OCH_LINEAR_YCODES], c->in[OCH_LINEAR_W0].rows);
+        else set_codes(&c->out[OCH_LINEAR_YCODES], c->in[OCH_LINEAR_W0].rows);
+        set_cols(&c->in[OCH_LINEAR_YNORM], c->in[OCH_LINEAR_W0].rows);
         if (och_op_asks_one_row(c)) shrink_heads(c);
         break;
     case OCH_OP_RMS_NORM: {

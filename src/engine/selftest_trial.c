@@ -94,7 +94,8 @@ static void fill_numbers(float *dst, int64_t r) {
 static void fill_floats(const och_op_call *c, int i, float *dst, int64_t n, uint64_t *x) {
     bool table = (c->op == OCH_OP_ROPE && i == OCH_ROPE_TABLE) || (c->op == OCH_OP_QKV_POST && i == OCH_QKV_POST_TABLE) ||
                  (c->op == OCH_OP_LINEAR && i == OCH_LINEAR_TABLE);
-    bool norm = (c->op == OCH_OP_RMS_NORM && i == OCH_RMS_NORM_W) || (c->op == OCH_OP_LINEAR && i == OCH_LINEAR_NORM) ||
+    bool norm = (c->op == OCH_OP_RMS_NORM && i == OCH_RMS_NORM_W) ||
+                (c->op == OCH_OP_LINEAR && (i == OCH_LINEAR_NORM || i == OCH_LINEAR_YNORM)) ||
                 (c->op == OCH_OP_QKV_POST && (i == OCH_QKV_POST_QNORM || i == OCH_QKV_POST_KNORM));
     for (int64_t j = 0; j < n; j++) {
         float v = uniform(x);
@@ -146,6 +147,7 @@ typedef struct trial {
     uint64_t image_bytes, native_bytes;
     och_buf buf, scratch, copies;
     void *ref_scratch; /* owned */
+    const och_tensor *ynormed; /* codes of y through a norm that the call writes; NULL: none */
 } trial;
 
 static uint64_t align256(uint64_t n) { return (n + 255) & ~UINT64_C(255); }
@@ -181,6 +183,31 @@ static void fill_codes(const och_op_call *c) {
     }
 }
 
+/* What codes through a norm stand for, and the squares behind them, of a row of k elements. */
+static void through_norm(const float *row, const och_tensor *norm, bool add_one, float *out, float *squares) {
+    const float *w = norm->host;
+    for (int64_t j = 0; j < norm->cols; j++) {
+        out[j] = row[j] * (w[j] + (add_one ? 1.0f : 0.0f));
+        squares[j / 32] = (j % 32 ? squares[j / 32] : 0.0f) + row[j] * row[j];
+    }
+}
+
+/* Codes of x through its norm. */
+static och_status fill_normed(const och_op_call *c, och_err *err) {
+    const och_tensor *x = &c->in[OCH_LINEAR_X], *codes = och_op_xnormed(c);
+    och_tensor t;
+    uint64_t at;
+    float *row = och_malloc_array((size_t)x->cols, sizeof *row);
+    if (!row || !och_op_normed_codes(x->cols, &t, &at)) {
+        och_free(row);
+        return och_err_nomem(err, (uint64_t)x->cols * sizeof *row, "a trial's codes");
+    }
+    through_norm(x->host, &c->in[OCH_LINEAR_NORM], c->attr.linear.norm.add_one, row, (float *)(void *)((char *)codes->host + at));
+    och_planes_act_encode_row(row, (uint64_t)x->cols, codes->host);
+    och_free(row);
+    return OCH_OK;
+}
+
 static och_status make(trial *t, uint64_t seed, och_err *err) {
     t->native = och_malloc_aligned(t->native_bytes, 256);
     t->image = och_malloc_aligned(t->image_bytes, 256);
@@ -197,6 +224,7 @@ static och_status make(trial *t, uint64_t seed, och_err *err) {
         d->host = t->buf.host ? (char *)t->buf.host + t->at[i] : NULL;
         if (i < OCH_OP_MAX_IN) och_trial_fill(&t->host, i, h->host, seed);
         if (h == och_op_xcodes(&t->host)) fill_codes(&t->host); /* after x */
+        if (h == och_op_xnormed(&t->host)) OCH_TRY(fill_normed(&t->host, err));
         if (d->layout != OCH_LAYOUT_NATIVE)
             t->provider->weight_pack(d->dtype, d->rows, d->cols, h->host, t->image + t->at[i], 0, d->rows);
         else memcpy(t->image + t->at[i], h->host, t->bytes[i]);
@@ -247,18 +275,51 @@ static bool decode_codes(trial *t) {
     return true;
 }
 
-static void judge(trial *t, const och_op_ctx *ctx, och_trial *out) {
-    const och_tensor *codes = och_op_ycodes(&t->host);
+static double nmse_of(const float *found, const float *expected, int64_t n) {
+    double error = 0.0, square = 0.0;
+    for (int64_t j = 0; j < n; j++) {
+        double d = (double)found[j] - (double)expected[j];
+        if (!isfinite(d)) return INFINITY;
+        error += d * d;
+        square += (double)expected[j] * (double)expected[j];
+    }
+    return error > 0.0 ? (square > 0.0 ? error / square : INFINITY) : 0.0;
+}
+
+/* Codes of y through a norm, and their squares, against those of the reference's y. */
+static och_status judge_normed(const trial *t, och_trial *out, och_err *err) {
+    const och_tensor *y = &t->host.out[0], *codes = t->ynormed;
+    const char *found = t->image + t->at[OCH_OP_MAX_IN + (int)(codes - t->host.out)];
+    int64_t k = y->cols;
+    och_tensor tensor;
+    uint64_t at;
+    float *row = och_malloc_array((size_t)k, 3 * sizeof *row), *expected = row + k, *squares = expected + k;
+    if (!row || !och_op_normed_codes(k, &tensor, &at)) {
+        och_free(row);
+        return och_err_nomem(err, (uint64_t)k * 3 * sizeof *row, "a trial's codes");
+    }
+    och_planes_act_decode_row(found, (uint64_t)k, row);
+    through_norm(y->host, &t->host.in[OCH_LINEAR_YNORM], t->host.attr.linear.ynorm_add_one, expected, squares);
+    double by_codes = nmse_of(row, expected, k), by_squares = nmse_of((const float *)(const void *)(found + at), squares, k / 32);
+    out->bound = OCH_MAX(out->bound, CODES_BOUND);
+    out->nmse = OCH_MAX(out->nmse, OCH_MAX(by_codes, by_squares));
+    och_free(row);
+    return OCH_OK;
+}
+
+static och_status judge(trial *t, const och_op_ctx *ctx, och_trial *out, och_err *err) {
     bool stored = t->host.op == OCH_OP_LINEAR && och_op_one_row(&t->host, ctx); /* what y_1 and y_2 are, nothing says */
     if (decode_codes(t)) out->bound = OCH_MAX(out->bound, CODES_BOUND);
     for (int o = OCH_OP_MAX_IN; o < N_OPERANDS; o++) {
         double error = 0.0, square = 0.0;
-        if (!operand(&t->host, o) || operand(&t->host, o) == codes) continue;
+        const och_tensor *y = operand(&t->host, o);
+        if (!y || y == och_op_ycodes(&t->host) || y == och_op_ynormed(&t->host)) continue;
         if (stored && (o == OCH_OP_MAX_IN + 1 || o == OCH_OP_MAX_IN + 2)) continue;
         double bad = compare(t, o, &error, &square);
         double nmse = bad > 0.0 ? bad : error > 0.0 ? (square > 0.0 ? error / square : INFINITY) : 0.0;
         out->nmse = OCH_MAX(out->nmse, nmse);
     }
+    return t->ynormed ? judge_normed(t, out, err) : OCH_OK;
 }
 
 /* ---- time ---- */
@@ -348,7 +409,9 @@ static och_status run_provider(trial *t, const och_trial_options *o, och_trial *
             OCH_TRY(t->v->copy_to_host(t->q, t->image + t->at[i], operand(&t->dev, i)->addr, t->bytes[i], err));
     OCH_TRY(t->v->synchronise(t->q, err));
     OCH_TRY(run_reference(t, o->batch_invariant, err));
-    judge(t, &ctx, out);
+    const och_tensor *ynormed = och_op_ynormed(&t->host);
+    if (och_op_takes_normed(ynormed, t->host.in[OCH_LINEAR_X].rows, &ctx)) t->ynormed = ynormed;
+    OCH_TRY(judge(t, &ctx, out, err));
     och_op_cost(&t->host, &out->floor_bytes, &out->flops);
     return o->n_runs && out->nmse <= out->bound ? time_runs(t, &ctx, o->n_runs, out, err) : OCH_OK;
 }

@@ -143,6 +143,26 @@ och_status och_op_expect_codes(const och_op_call *call, och_operand o, int64_t k
                        (unsigned long long)tensor_of(call, o)->row_bytes);
 }
 
+bool och_op_normed_codes(int64_t k, och_tensor *out, uint64_t *out_at) {
+    uint64_t row;
+    *out = (och_tensor){.dtype = OCH_DTYPE_NONE};
+    *out_at = 0;
+    if (k <= 0 || k % 32 || !och_planes_act_row_bytes((uint64_t)k, &row) || row > MAX_EXTENT) return false;
+    *out_at = row; /* a multiple of 16 */
+    row += (uint64_t)(k / 32 + 3) / 4 * 16;
+    *out = (och_tensor){.dtype = OCH_DTYPE_U8, .rows = 1, .cols = (int64_t)row, .row_bytes = row};
+    return true;
+}
+
+och_status och_op_expect_normed(const och_op_call *call, och_operand o, int64_t k, och_err *err) {
+    och_tensor t;
+    uint64_t squares;
+    if (!och_op_normed_codes(k, &t, &squares))
+        return och_op_fail(call, o, OCH_INVALID, err, "expected rows of whole blocks of 32 elements, found %lld elements",
+                           (long long)k);
+    return och_op_expect(call, o, OCH_DTYPE_U8, 1, t.cols, err);
+}
+
 och_status och_op_expect_norm(const och_op_call *call, const och_attr_rms_norm *norm, och_err *err) {
     if (!(norm->eps >= 0.0f) || !isfinite(norm->eps))
         return och_err_set(err, OCH_INVALID, "op %s: expected a finite eps of at least 0, found %g",

@@ -55,6 +55,8 @@ och_status och_op_expect_norm(const och_op_call *call, const och_attr_rms_norm *
 och_status och_op_expect_rope(const och_op_call *call, const och_attr_rope *rope, och_err *err) OCH_WARN_UNUSED;
 /* Codes of rows of k elements. */
 och_status och_op_expect_codes(const och_op_call *call, och_operand o, int64_t k, och_err *err) OCH_WARN_UNUSED;
+/* The same of codes through a norm. */
+och_status och_op_expect_normed(const och_op_call *call, och_operand o, int64_t k, och_err *err) OCH_WARN_UNUSED;
 /* Output o shares no byte with any other operand, but that it may be the same rows as input `allowed` or `allowed2`
  * (-1: none). Operands without an address are skipped: a call can be checked before memory exists. */
 och_status och_op_expect_overlap(const och_op_call *call, int out, int allowed, int allowed2,

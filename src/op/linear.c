@@ -55,15 +55,21 @@ static och_status check(const och_op_call *c, och_err *err) {
         OCH_TRY(och_op_expect(c, och_in(OCH_LINEAR_RESIDUAL), OCH_DTYPE_F32, x->rows, c->in[OCH_LINEAR_W0].rows, err));
     }
     if (och_tensor_present(&c->in[OCH_LINEAR_XCODES])) {
-        OCH_TRY(och_op_expect_codes(c, och_in(OCH_LINEAR_XCODES), x->cols, err));
-        if (och_tensor_present(&c->in[OCH_LINEAR_NORM]))
-            return och_op_fail(c, och_in(OCH_LINEAR_XCODES), OCH_INVALID, err, "expected no codes beside a norm");
+        if (och_op_xnormed(c)) OCH_TRY(och_op_expect_normed(c, och_in(OCH_LINEAR_XCODES), x->cols, err));
+        else OCH_TRY(och_op_expect_codes(c, och_in(OCH_LINEAR_XCODES), x->cols, err));
         for (int i = 0; i < a->n_weights; i++)
             if (och_format_get(c->in[OCH_LINEAR_W0 + i].dtype)->act != OCH_ACT_Q8_32S)
                 return och_op_fail(c, och_in(OCH_LINEAR_W0 + i), OCH_INVALID, err,
                                    "expected weights that pair with codes beside those, found %s", och_dtype_name(c->in[OCH_LINEAR_W0 + i].dtype));
     }
-    if (och_tensor_present(&c->out[OCH_LINEAR_YCODES])) {
+    if (och_tensor_present(&c->in[OCH_LINEAR_YNORM])) {
+        OCH_TRY(och_op_expect(c, och_in(OCH_LINEAR_YNORM), OCH_DTYPE_F32, 1, c->in[OCH_LINEAR_W0].rows, err));
+        if (a->glu != OCH_ACT_NONE || a->n_weights != 1 || !och_op_ynormed(c))
+            return och_op_fail(c, och_in(OCH_LINEAR_YNORM), OCH_INVALID, err,
+                               "expected a norm of y beside codes of one product without a gate alone, found %d weights, %s gate and %s codes",
+                               a->n_weights, a->glu != OCH_ACT_NONE ? "a" : "no", och_op_ynormed(c) ? "its" : "no");
+        OCH_TRY(och_op_expect_normed(c, och_out(OCH_LINEAR_YCODES), c->in[OCH_LINEAR_W0].rows, err));
+    } else if (och_tensor_present(&c->out[OCH_LINEAR_YCODES])) {
         if (a->glu == OCH_ACT_NONE)
             return och_op_fail(c, och_out(OCH_LINEAR_YCODES), OCH_INVALID, err, "expected no codes of a product without a gate");
         OCH_TRY(och_op_expect_codes(c, och_out(OCH_LINEAR_YCODES), c->in[OCH_LINEAR_W0].rows, err));

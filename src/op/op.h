@@ -50,7 +50,7 @@ static inline bool och_tensor_present(const och_tensor *t) { return t->dtype != 
 enum { OCH_EMBED_IDS, OCH_EMBED_TABLE };
 enum { OCH_RMS_NORM_X, OCH_RMS_NORM_W, OCH_RMS_NORM_RESIDUAL };
 enum { OCH_LINEAR_X, OCH_LINEAR_NORM, OCH_LINEAR_RESIDUAL, OCH_LINEAR_W0, OCH_LINEAR_B0 = OCH_LINEAR_W0 + 3,
-       OCH_LINEAR_XCODES = OCH_LINEAR_B0 + 3, OCH_LINEAR_TABLE, OCH_LINEAR_SLOTS };
+       OCH_LINEAR_XCODES = OCH_LINEAR_B0 + 3, OCH_LINEAR_TABLE, OCH_LINEAR_SLOTS, OCH_LINEAR_YNORM };
 enum { OCH_LINEAR_YCODES = 3, OCH_LINEAR_KCACHE, OCH_LINEAR_VCACHE, OCH_ATTENTION_YCODES = 1 }; /* of outputs */
 enum { OCH_ROPE_X, OCH_ROPE_TABLE };
 enum { OCH_KV_WRITE_K, OCH_KV_WRITE_V, OCH_KV_WRITE_SLOTS };
@@ -65,7 +65,7 @@ enum { OCH_SAMPLE_TEMPERATURE, OCH_SAMPLE_TOP_P, OCH_SAMPLE_MIN_P, OCH_SAMPLE_N_
 enum { OCH_SAMPLE_TOP_K, OCH_SAMPLE_SEED, OCH_SAMPLE_POSITION = OCH_SAMPLE_SEED + 2,
        OCH_SAMPLE_N_DRAWS = OCH_SAMPLE_POSITION + 2 }; /* columns of draws; 64 bits: the low word first */
 
-#define OCH_OP_MAX_IN 12
+#define OCH_OP_MAX_IN 13
 #define OCH_OP_MAX_OUT 6
 #define OCH_LINEAR_MAX_WEIGHTS 3
 
@@ -120,12 +120,14 @@ typedef struct och_attr_qkv_post {
 /* With a = norm ? rms_norm(x, norm) : x and n_weights weights w_i [m_i, k]:
  *   glu == NONE: y_i = a w_i^T [+ b_i]; [y_0 += residual] (residual only with one weight);
  *   else (two weights of equal shape): y_0 = act(a w_0^T [+ b_0]) * (a w_1^T [+ b_1]).
- * x f32[n,k]; norm f32[1,k]; w_i any weight format; b_i f32[1,m_i]; y_i f32[n,m_i]; y_0 may be residual. */
+ * x f32[n,k]; norm f32[1,k]; w_i any weight format; b_i f32[1,m_i]; y_i f32[n,m_i]; y_0 may be residual.
+ * ynorm f32[1,m_0]: the norm that y_0's codes are for (see OCH_OP_CODES_ROWS), with ynorm_add_one as there. */
 typedef struct och_attr_linear {
     int n_weights;
     och_act glu;
     och_attr_rms_norm norm;
     bool x_halves, y_halves; /* see OCH_OP_HALVES_ROWS */
+    bool ynorm_add_one;
     och_attr_qkv_post post;  /* beside slots: see och_op_one_row */
 } och_attr_linear;
 
@@ -159,7 +161,13 @@ typedef struct och_attr_glu {
  * writes those, and in y what it likes; what has xcodes reads those and not x. A call of more rows is as if it had none. They are,
  * to the bit, what the reader would have made of y. ycodes: of ATTENTION, and of a LINEAR with a gate; xcodes: of a LINEAR without
  * a norm whose weights all pair with such activations. A pass adds them (engine/passes.c) where a provider's row says that it takes
- * them. */
+ * them.
+ *
+ * Codes through a norm: beside ynorm, ycodes of a LINEAR without a gate and with one weight are those of y_0 * (ynorm + add_one): what
+ * the norm of a row comes to but for its own factor rsqrt(mean(y_0^2) + eps). Behind them, at the next multiple of 16 bytes, lies the
+ * sum of y_0^2 of each block, float32. xcodes beside a norm are the same of x, and the reader multiplies its sums by the factor. As a
+ * tensor U8 [1, bytes] (och_op_normed_codes). A call of one row that need not be computed as among others writes them beside y_0, and
+ * may read either them or x; any other call is as if it had none. Results are those of the norm up to what codes hold. */
 #define OCH_OP_CODES_ROWS 8
 
 typedef struct och_op_call {
@@ -186,15 +194,28 @@ typedef struct och_op_call {
 
 /* The codes that the call, of so many rows, reads or writes in place of x or y; NULL: it has none, or more rows. */
 static inline const och_tensor *och_op_codes(const och_tensor *codes, int64_t n_rows) {
-    return och_tensor_present(codes) && n_rows <= OCH_OP_CODES_ROWS ? codes : NULL;
+    return codes && och_tensor_present(codes) && n_rows <= OCH_OP_CODES_ROWS ? codes : NULL;
 }
-/* The operands of a call that are codes, absent or not; NULL for ops that have none. */
+/* The operands of a call that are codes in place of x or y, absent or not; NULL for ops that have none, and where a norm's are. */
 static inline const och_tensor *och_op_xcodes(const och_op_call *c) {
-    return c->op == OCH_OP_LINEAR ? &c->in[OCH_LINEAR_XCODES] : NULL;
+    return c->op == OCH_OP_LINEAR && !och_tensor_present(&c->in[OCH_LINEAR_NORM]) ? &c->in[OCH_LINEAR_XCODES] : NULL;
 }
 static inline const och_tensor *och_op_ycodes(const och_op_call *c) {
-    return c->op == OCH_OP_LINEAR ? &c->out[OCH_LINEAR_YCODES] : c->op == OCH_OP_ATTENTION ? &c->out[OCH_ATTENTION_YCODES] : NULL;
+    if (c->op == OCH_OP_ATTENTION) return &c->out[OCH_ATTENTION_YCODES];
+    return c->op == OCH_OP_LINEAR && !och_tensor_present(&c->in[OCH_LINEAR_YNORM]) ? &c->out[OCH_LINEAR_YCODES] : NULL;
 }
+/* Codes through a norm, of x and of y_0: NULL where the call has none. */
+static inline const och_tensor *och_op_xnormed(const och_op_call *c) {
+    bool any = c->op == OCH_OP_LINEAR && och_tensor_present(&c->in[OCH_LINEAR_NORM]) && och_tensor_present(&c->in[OCH_LINEAR_XCODES]);
+    return any ? &c->in[OCH_LINEAR_XCODES] : NULL;
+}
+static inline const och_tensor *och_op_ynormed(const och_op_call *c) {
+    bool any = c->op == OCH_OP_LINEAR && och_tensor_present(&c->in[OCH_LINEAR_YNORM]) && och_tensor_present(&c->out[OCH_LINEAR_YCODES]);
+    return any ? &c->out[OCH_LINEAR_YCODES] : NULL;
+}
+/* The tensor of codes through a norm, of rows of k elements, and where its squares begin, of which there is room for a multiple of
+ * four; false: k is no whole number of blocks, or too much. Memory is the caller's to set. */
+bool och_op_normed_codes(int64_t k, och_tensor *out_codes, uint64_t *out_squares_at) OCH_WARN_UNUSED;
 
 /* What a provider may use while it runs. */
 typedef struct och_op_ctx {
@@ -207,6 +228,11 @@ typedef struct och_op_ctx {
     bool reference_asked;   /* the reference was asked for by name: its calls are no fall back */
     uint64_t *n_launches;   /* counts kernels that are launched; NULL: nobody does */
 } och_op_ctx;
+
+/* Whether a call of so many rows does what it has codes through a norm for. */
+static inline bool och_op_takes_normed(const och_tensor *codes, int64_t n_rows, const och_op_ctx *ctx) {
+    return codes && n_rows == 1 && !ctx->batch_invariant;
+}
 
 /* Whether a call of so many rows does what its x_halves or y_halves says. */
 static inline bool och_op_halves(bool asked, int64_t n_rows, const och_op_ctx *ctx) {

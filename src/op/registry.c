@@ -144,8 +144,8 @@ och_status och_op_provider_supports(const och_op_provider *p, const och_device *
         return och_err_set(err, OCH_UNSUPPORTED, "serves backend %s", p->backend);
     if ((any || p->priority < 0) && !device->vtable->unified_memory(device))
         return och_err_set(err, OCH_UNSUPPORTED, "the host may not dereference this device's memory");
-    const och_tensor *codes[] = {och_op_xcodes(call), och_op_ycodes(call)};
-    for (int i = 0; i < 2; i++)
+    const och_tensor *codes[] = {och_op_xcodes(call), och_op_ycodes(call), och_op_xnormed(call), och_op_ynormed(call)};
+    for (int i = 0; i < 4; i++)
         if (!p->takes_codes && codes[i] && och_tensor_present(codes[i]))
             return och_err_set(err, OCH_UNSUPPORTED, "takes no codes of activations");
     if (!p->takes_halves && call->op == OCH_OP_LINEAR && (call->attr.linear.x_halves || call->attr.linear.y_halves))

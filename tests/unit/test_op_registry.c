@@ -263,9 +263,7 @@ static void codes_are_checked(void **s) {
     assert_int_equal(och_op_check(&d, NULL), OCH_INVALID);
     d = with;
     d.in[OCH_LINEAR_NORM] = (och_tensor){.dtype = OCH_DTYPE_F32, .rows = 1, .cols = k, .row_bytes = (uint64_t)k * 4};
-    assert_int_equal(och_op_check(&d, &err), OCH_INVALID);
-    assert_says(&err, "beside a norm");
-    och_err_clear(&err);
+    assert_int_equal(och_op_check(&d, NULL), OCH_INVALID); /* those are of another kind */
     d = with;
     d.in[OCH_LINEAR_W0].dtype = OCH_DTYPE_F32;
     d.in[OCH_LINEAR_W0].row_bytes = (uint64_t)k * 4;
@@ -279,6 +277,71 @@ static void codes_are_checked(void **s) {
     assert_null(och_op_codes(&codes, OCH_OP_CODES_ROWS + 1));
     assert_ptr_equal(och_op_codes(&codes, OCH_OP_CODES_ROWS), &codes);
     assert_null(och_op_codes(&c.in[OCH_LINEAR_XCODES], 1));
+}
+
+/* The same of codes through a norm: one row of them, with the squares of its blocks behind, of one product without a gate. */
+static void codes_through_a_norm_are_checked(void **s) {
+    (void)s;
+    static const och_op_provider plain = {"plain", "*", 50, OCH_OP_LINEAR, .supports = takes, .run = runs};
+    static const och_op_provider taking = {"taking", "*", 10, OCH_OP_LINEAR, .supports = takes, .run = runs, .takes_codes = true};
+    const och_op_provider *list[] = {&plain, &taking}, *p;
+    och_op_call c = probe(OCH_OP_LINEAR);
+    och_err err = {0};
+    int64_t k = c.in[OCH_LINEAR_X].cols, row = k + k / 32 * 8;
+    c.in[OCH_LINEAR_W0].rows = c.out[0].cols = 160; /* five blocks, of which the squares take eight places */
+    c.out[0].row_bytes = 160 * 4;
+    const och_tensor xcodes = {.dtype = OCH_DTYPE_U8, .rows = 1, .cols = row + k / 32 * 4, .row_bytes = (uint64_t)(row + k / 32 * 4)},
+                     ycodes = {.dtype = OCH_DTYPE_U8, .rows = 1, .cols = 160 + 2 * 32 + 32, .row_bytes = 160 + 2 * 32 + 32};
+    och_tensor t;
+    uint64_t at, bytes[2], flops;
+    assert_true(och_op_normed_codes(160, &t, &at));
+    assert_int_equal(at, 160 + 2 * 32);
+    assert_int_equal(t.cols, ycodes.cols);
+    assert_false(och_op_normed_codes(40, &t, &at));
+    och_op_call reads = c, writes = c;
+    reads.in[OCH_LINEAR_NORM] = (och_tensor){.dtype = OCH_DTYPE_F32, .rows = 1, .cols = k, .row_bytes = (uint64_t)k * 4};
+    reads.attr.linear.norm.eps = 1e-5f;
+    och_op_cost(&reads, &bytes[0], &flops);
+    reads.in[OCH_LINEAR_XCODES] = xcodes;
+    och_op_cost(&reads, &bytes[1], &flops);
+    assert_int_equal(bytes[0], bytes[1]);
+    writes.in[OCH_LINEAR_YNORM] = (och_tensor){.dtype = OCH_DTYPE_F32, .rows = 1, .cols = 160, .row_bytes = 160 * 4};
+    writes.out[OCH_LINEAR_YCODES] = ycodes;
+    const och_op_call good[] = {reads, writes};
+    for (int i = 0; i < 2; i++) {
+        if (och_op_check(&good[i], &err) != OCH_OK) fail_msg("%s", err.message);
+        assert_int_equal(och_op_select_from(list, 2, cpu, &good[i], NULL, &p, NULL), OCH_OK);
+        assert_ptr_equal(p, &taking);
+        assert_int_equal(och_op_select(cpu, &good[i], NULL, &p, NULL), OCH_UNSUPPORTED);
+        assert_null(och_op_xcodes(&good[0])); /* neither is in place of its row */
+        assert_null(och_op_ycodes(&good[1]));
+    }
+    assert_ptr_equal(och_op_xnormed(&reads), &reads.in[OCH_LINEAR_XCODES]);
+    assert_ptr_equal(och_op_ynormed(&writes), &writes.out[OCH_LINEAR_YCODES]);
+    assert_null(och_op_xnormed(&writes));
+    assert_null(och_op_ynormed(&reads));
+    const och_op_ctx ctx = {0}, invariant = {.batch_invariant = true};
+    assert_true(och_op_takes_normed(&xcodes, 1, &ctx));
+    assert_false(och_op_takes_normed(&xcodes, 2, &ctx) || och_op_takes_normed(&xcodes, 1, &invariant) || och_op_takes_normed(NULL, 1, &ctx));
+
+    och_op_call bad[7] = {reads, reads, writes, writes, writes, writes, writes};
+    bad[0].in[OCH_LINEAR_XCODES].rows = OCH_OP_CODES_ROWS;
+    bad[1].in[OCH_LINEAR_W0].dtype = OCH_DTYPE_F32;
+    bad[1].in[OCH_LINEAR_W0].row_bytes = (uint64_t)k * 4;
+    bad[2].out[OCH_LINEAR_YCODES].cols -= 16;
+    bad[3].out[OCH_LINEAR_YCODES].dtype = OCH_DTYPE_NONE;
+    bad[4].in[OCH_LINEAR_YNORM].cols = 128;
+    bad[5].attr.linear.n_weights = 2;
+    bad[5].attr.linear.glu = OCH_ACT_SILU;
+    bad[5].in[OCH_LINEAR_W0 + 1] = bad[5].in[OCH_LINEAR_W0];
+    bad[6].in[OCH_LINEAR_W0].rows = bad[6].out[0].cols = bad[6].in[OCH_LINEAR_YNORM].cols = 80;
+    bad[6].out[0].row_bytes = bad[6].in[OCH_LINEAR_YNORM].row_bytes = 80 * 4;
+    static const char *const says[] = {"xcodes", "pair with codes", "ycodes", "ynorm", "ynorm", "ynorm", "whole blocks"};
+    for (int i = 0; i < 7; i++) {
+        och_err_clear(&err);
+        if (och_op_check(&bad[i], &err) != OCH_INVALID) fail_msg("case %d was taken", i);
+        assert_says(&err, says[i]);
+    }
 }
 
 /* The same of halves. */
@@ -785,6 +848,7 @@ int main(void) {
         cmocka_unit_test(a_device_without_unified_memory_refuses),
         cmocka_unit_test(every_probe_is_sound_and_every_operand_is_asked_for),
         cmocka_unit_test(codes_are_checked),
+        cmocka_unit_test(codes_through_a_norm_are_checked),
         cmocka_unit_test(halves_are_checked), cmocka_unit_test(one_row_is_checked),
         cmocka_unit_test(attributes_are_checked),
         cmocka_unit_test(overlaps_are_checked),

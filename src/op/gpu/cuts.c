@@ -73,6 +73,21 @@ const char *och_gpu_post_cut(const och_device *d, och_dtype format) {
     return NULL;
 }
 
+const char *och_gpu_norm_codes_cut(const och_device *d, och_dtype format) {
+#define OCH_NORM_CODES(arch, format, cut) {arch, format, cut},
+    static const struct {
+        const char *arch;
+        och_dtype format;
+        const char *cut;
+    } rows[] = {
+#include "op/gpu/norm_codes.def"
+    };
+#undef OCH_NORM_CODES
+    for (size_t i = OCH_GPU_FIND_ROW(d, rows, 0); i < OCH_COUNT(rows); i = OCH_GPU_FIND_ROW(d, rows, i + 1))
+        if (rows[i].format == format) return rows[i].cut;
+    return "";
+}
+
 const och_gpu_own_cut *och_gpu_own_cut_of(const och_device *d) {
 #define OCH_OWN(arch, most, early) {arch, most, early},
     static const och_gpu_own_cut rows[] = {

@@ -33,6 +33,9 @@ const char *och_gpu_codes_cut(const och_device *d, och_dtype format, bool one);
  * not measured to be faster. */
 const char *och_gpu_post_cut(const och_device *d, och_dtype format);
 
+/* Products that write codes through a norm (norm_codes.def); "" where no row is the device's and the format's. */
+const char *och_gpu_norm_codes_cut(const och_device *d, och_dtype format);
+
 /* Products that make their own codes of one row of activations (own.def). */
 typedef struct och_gpu_own_cut {
     const char *arch;

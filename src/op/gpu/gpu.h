@@ -47,6 +47,7 @@ typedef struct och_gpu_wish {
     int own_codes;  /* OCHRE_OWN_CODES: 0, 1; -1: as measured */
     int next_codes; /* OCHRE_NEXT_CODES: the same */
     int one_row;    /* OCHRE_ONE_ROW: the same */
+    int norm_codes; /* OCHRE_NORM_CODES: the same */
 } och_gpu_wish;
 och_gpu_wish och_gpu_wish_of(const och_device *d);
 
@@ -91,6 +92,9 @@ OCH_WARN_UNUSED och_status och_gpu_norm_kernel(const och_device *d, int64_t grou
 OCH_WARN_UNUSED och_status och_gpu_codes_of(const och_op_ctx *ctx, const och_tensor *x, const och_tensor *codes, och_err *err);
 /* Asks that its kernel be made. */
 OCH_WARN_UNUSED och_status och_gpu_codes_kernel(const och_device *d, och_err *err);
+/* The same of codes through a norm, of the first row of x. */
+OCH_WARN_UNUSED och_status och_gpu_normed_codes_of(const och_op_ctx *ctx, const och_tensor *x, const och_tensor *norm, bool add_one,
+                                                   const och_tensor *codes, och_err *err);
 /* An argument that is codes, of rows of k elements; absent: address 0. */
 och_kl_actual och_gpu_codes_arg(const char *name, const och_tensor *codes, int64_t n_rows, int64_t k);
 

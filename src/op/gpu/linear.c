@@ -83,18 +83,22 @@ static och_status cut_kernel(const och_device *d, const char *kernel, const char
     return och_gpu_kernel_get(d, kernel, out_k, err, "%s%s", otherwise, spec);
 }
 
-static och_status codes_kernel(const och_device *d, const och_op_call *c, int b, const och_gpu_kernel **out_k, och_err *err) {
+/* Of kernels whose activations are codes through a norm. */
+#define SQUARES ",SQUARES=true"
+
+static och_status codes_kernel(const och_device *d, const och_op_call *c, int b, bool squares, const och_gpu_kernel **out_k,
+                               och_err *err) {
     const och_tensor *w = &c->in[OCH_LINEAR_W0];
     const char *known = coded(d, c, b);
-    char spec[48];
+    char spec[64];
     if (!known) return och_err_set(err, OCH_UNAVAILABLE, "codes of %d rows are made by a kernel of their own", b);
     const char *cut = b > 1 ? known : och_gpu_tune_cut(d, OCH_GPU_CUT_CODES, w, known);
-    snprintf(spec, sizeof spec, "F=%s,ACT=%d,B=%d", och_format_get(w->dtype)->name, (int)c->attr.linear.glu, b);
+    snprintf(spec, sizeof spec, "F=%s,ACT=%d,B=%d%s", och_format_get(w->dtype)->name, (int)c->attr.linear.glu, b, squares ? SQUARES : "");
     return cut_kernel(d, "matvec_glu_codes", cut, known, spec, out_k, err);
 }
 
 /* `early`: units of a lane to load before what x comes from has ended, 0: as tuned. */
-static och_status vec_kernel(const och_device *d, const och_tensor *w, int b, int early, och_act glu, bool invariant,
+static och_status vec_kernel(const och_device *d, const och_tensor *w, int b, int early, och_act glu, bool invariant, bool squares,
                              const och_gpu_kernel **out_k, och_err *err) {
     const char *f = och_format_get(w->dtype)->name;
     bool alone = b == 1 && !invariant;
@@ -110,15 +114,16 @@ static och_status vec_kernel(const och_device *d, const och_tensor *w, int b, in
     const char *known = alone ? och_gpu_row_cut(d, w->dtype, w->rows, false) : "";
     const char *cut = alone ? och_gpu_tune_cut(d, OCH_GPU_CUT_VEC, w, known) : known;
     bool asks = early && b == 1 && !*known;
+    const char *more = squares ? SQUARES : "";
     och_status st = OCH_UNAVAILABLE;
-    if (cut != known) st = och_gpu_kernel_get(d, "matvec", out_k, err, "%sF=%s,B=%d", cut, f, b);
+    if (cut != known) st = och_gpu_kernel_get(d, "matvec", out_k, err, "%sF=%s,B=%d%s", cut, f, b, more);
     if (!och_gpu_absent(st)) return st;
     och_err_clear(err);
     st = asks ? och_gpu_kernel_get(d, "matvec", out_k, err, "EARLY=%d,F=%s,B=1", early, f)
-              : och_gpu_kernel_get(d, "matvec", out_k, err, "%sF=%s,B=%d", known, f, b);
+              : och_gpu_kernel_get(d, "matvec", out_k, err, "%sF=%s,B=%d%s", known, f, b, more);
     if (!och_gpu_absent(st) || !(asks || *known)) return st;
     och_err_clear(err);
-    return och_gpu_kernel_get(d, "matvec", out_k, err, "F=%s,B=%d", f, b);
+    return och_gpu_kernel_get(d, "matvec", out_k, err, "F=%s,B=%d%s", f, b, more);
 }
 
 /* Three products of one row in one launch, which must not end with another sum than they do apart where that is asked. */
@@ -148,7 +153,7 @@ static bool may_own(const och_device *d, const och_op_call *c) {
 
 static bool owns(const och_device *d, const och_op_call *c, bool invariant) {
     const och_tensor *x = &c->in[OCH_LINEAR_X];
-    if (x->rows != 1 || invariant || och_op_codes(&c->in[OCH_LINEAR_XCODES], 1) || !may_own(d, c)) return false;
+    if (x->rows != 1 || invariant || och_op_codes(och_op_xcodes(c), 1) || !may_own(d, c)) return false;
     for (int i = 0; i < c->attr.linear.n_weights; i++) /* a workgroup would read what another has written */
         if (overlap(&c->out[i], x)) return false;
     return true;
@@ -158,7 +163,7 @@ static bool owns(const och_device *d, const och_op_call *c, bool invariant) {
 static int early_of(const och_device *d, const och_op_call *c, int64_t n, bool invariant) {
     const och_tensor *w = &c->in[OCH_LINEAR_W0];
     const och_gpu_own_cut *row = och_gpu_own_cut_of(d);
-    if (n != 1 || invariant || !och_op_codes(&c->in[OCH_LINEAR_XCODES], n) || !may_own(d, c)) return 0;
+    if (n != 1 || invariant || !och_op_codes(och_op_xcodes(c), n) || !may_own(d, c)) return 0;
     return (int)OCH_MIN(row ? row->early : 1, (w->cols / 32 + d->info.wave_size - 1) / d->info.wave_size);
 }
 
@@ -182,11 +187,11 @@ static och_status own_kernel(const och_device *d, const och_op_call *c, int widt
     return och_gpu_kernel_get(d, "matvec_qkv_own", out_k, err, "%s,G=%s", what, och_format_get(w[2].dtype)->name);
 }
 
-static och_status qkv_kernel(const och_device *d, const och_op_call *c, const och_gpu_kernel **out_k, och_err *err) {
+static och_status qkv_kernel(const och_device *d, const och_op_call *c, bool squares, const och_gpu_kernel **out_k, och_err *err) {
     const och_tensor *w = &c->in[OCH_LINEAR_W0];
     const char *known = och_gpu_row_cut(d, w->dtype, w->rows, true), *cut = och_gpu_tune_cut(d, OCH_GPU_CUT_QKV, w, known);
-    char spec[48];
-    snprintf(spec, sizeof spec, "F=%s,G=%s", och_format_get(w[0].dtype)->name, och_format_get(w[2].dtype)->name);
+    char spec[64];
+    snprintf(spec, sizeof spec, "F=%s,G=%s%s", och_format_get(w[0].dtype)->name, och_format_get(w[2].dtype)->name, squares ? SQUARES : "");
     return cut_kernel(d, "matvec_qkv", cut, known, spec, out_k, err);
 }
 
@@ -209,6 +214,42 @@ static och_status post_kernel(const och_device *d, const och_op_call *c, const o
     snprintf(spec, sizeof spec, "F=%s,G=%s,%s,BT=%d,HALF=%s", och_format_get(w[0].dtype)->name, och_format_get(w[2].dtype)->name, cache,
              a->kv.block_tokens, yes(a->rope.style == OCH_ROPE_HALF));
     return cut_kernel(d, "matvec_qkv_post", cut, cut, spec, out_k, err);
+}
+
+/* ---- codes through a norm ---- */
+
+/* Whether a plan has the product write them: where it reads codes that were made before, and not of short rows. */
+static bool writes_normed(const och_device *d, const och_op_call *c) {
+    const och_tensor *w = &c->in[OCH_LINEAR_W0];
+    bool own = may_own(d, c) && !och_op_codes(och_op_xcodes(c), 1);
+    return och_gpu_wish_of(d).norm_codes > 0 && quantised(w) && !own && !short_rows(w);
+}
+
+static och_status normed_kernel(const och_device *d, const och_op_call *c, const och_gpu_kernel **out_k, och_err *err) {
+    const och_tensor *w = &c->in[OCH_LINEAR_W0];
+    const char *known = och_gpu_norm_codes_cut(d, w->dtype);
+    char spec[48];
+    snprintf(spec, sizeof spec, "F=%s,ADD1=%s", och_format_get(w->dtype)->name, yes(c->attr.linear.ynorm_add_one));
+    return cut_kernel(d, "matvec_codes", known, "", spec, out_k, err);
+}
+
+static och_status squares_kernel(const och_device *d, bool add_one, const och_gpu_kernel **out_k, och_err *err) {
+    return och_gpu_kernel_get(d, "act_q8_squares", out_k, err, "ADD1=%s", yes(add_one));
+}
+
+/* Whether a plan has the product read them: where one launch does, beside those that the call is without them. */
+static bool reads_normed(const och_device *d, const och_op_call *c) {
+    const och_attr_linear *a = &c->attr.linear;
+    const och_tensor *w = &c->in[OCH_LINEAR_W0];
+    if (!och_gpu_wish_of(d).norm_codes || may_own(d, c) || och_op_ynormed(c) || och_op_asks_one_row(c)) return false;
+    if (a->glu != OCH_ACT_NONE) return och_op_codes(och_op_ycodes(c), 1) && w[0].dtype == w[1].dtype && coded(d, c, 1);
+    return a->n_weights == 3 ? together(c) : a->n_weights == 1 && !short_rows(w);
+}
+
+static och_status reader_kernel(const och_device *d, const och_op_call *c, const och_gpu_kernel **out_k, och_err *err) {
+    if (c->attr.linear.glu != OCH_ACT_NONE) return codes_kernel(d, c, 1, true, out_k, err);
+    if (c->attr.linear.n_weights == 3) return qkv_kernel(d, c, true, out_k, err);
+    return vec_kernel(d, &c->in[OCH_LINEAR_W0], 1, 0, OCH_ACT_NONE, false, true, out_k, err);
 }
 
 static const och_gpu_tiles *tiles_of(const och_device *d, const och_tensor *w, int64_t n) {
@@ -263,10 +304,14 @@ static och_status unless_absent(och_status st, och_err *err) {
 
 och_status och_gpu_linear_supports(const och_device *d, const och_op_call *c, och_err *err) {
     const och_attr_linear *a = &c->attr.linear;
-    if (och_tensor_present(&c->out[OCH_LINEAR_YCODES])) {
+    if (och_op_ynormed(c)) {
+        if (!writes_normed(d, c)) return och_err_set(err, OCH_UNSUPPORTED, "is no faster where it makes codes for a norm of y");
+        OCH_TRY(unless_absent(normed_kernel(d, c, NULL, err), err));
+        OCH_TRY(squares_kernel(d, a->ynorm_add_one, NULL, err));
+    } else if (och_tensor_present(&c->out[OCH_LINEAR_YCODES])) {
         if (!takes_ycodes(d, c)) return och_err_set(err, OCH_UNSUPPORTED, "is no faster where it makes codes of y");
         for (size_t b = 0; b < OCH_COUNT(buckets); b++)
-            if (coded(d, c, buckets[b])) OCH_TRY(unless_absent(codes_kernel(d, c, buckets[b], NULL, err), err));
+            if (coded(d, c, buckets[b])) OCH_TRY(unless_absent(codes_kernel(d, c, buckets[b], false, NULL, err), err));
         OCH_TRY(och_gpu_codes_kernel(d, err));
     }
     if (och_op_asks_one_row(c)) {
@@ -275,7 +320,11 @@ och_status och_gpu_linear_supports(const och_device *d, const och_op_call *c, oc
         OCH_TRY(unless_absent(post_kernel(d, c, NULL, err), err));
         OCH_TRY(och_gpu_qkv_post_supports(d, &post, err));
     }
-    if (together(c)) OCH_TRY(qkv_kernel(d, c, NULL, err));
+    if (och_op_xnormed(c)) {
+        if (!reads_normed(d, c)) return och_err_set(err, OCH_UNSUPPORTED, "reads no codes of x for its norm");
+        OCH_TRY(unless_absent(reader_kernel(d, c, NULL, err), err));
+    }
+    if (together(c)) OCH_TRY(qkv_kernel(d, c, false, NULL, err));
     bool fused = a->glu != OCH_ACT_NONE && c->in[OCH_LINEAR_W0].dtype == c->in[OCH_LINEAR_W0 + 1].dtype, any[HALF_KINDS] = {false};
     for (int i = 0; i < a->n_weights; i++) {
         const och_tensor *w = &c->in[OCH_LINEAR_W0 + i];
@@ -285,7 +334,7 @@ och_status och_gpu_linear_supports(const och_device *d, const och_op_call *c, oc
         if (!(fused && i))
             for (size_t b = 0; b < OCH_COUNT(buckets); b++)
                 for (int invariant = 0; invariant < 2; invariant++)
-                    OCH_TRY(vec_kernel(d, w, buckets[b], 0, fused ? a->glu : OCH_ACT_NONE, invariant, NULL, err));
+                    OCH_TRY(vec_kernel(d, w, buckets[b], 0, fused ? a->glu : OCH_ACT_NONE, invariant, false, NULL, err));
         const och_gpu_tiles *before = NULL;
         int64_t most = OCH_MAX(c->in[OCH_LINEAR_X].rows, few(d, c) + 1);
         for (int64_t n = few(d, c) + 1; n; n = och_gpu_tiles_next(n, most)) {
@@ -307,7 +356,7 @@ och_status och_gpu_linear_supports(const och_device *d, const och_op_call *c, oc
         if (any[kind]) OCH_TRY(f16_kernel(d, c, c->in[OCH_LINEAR_X].cols % 4 ? 1 : 4, (half_kind)kind, NULL, err));
     int early = early_of(d, c, 1, false);
     for (int i = 0; i < a->n_weights && early; i++)
-        OCH_TRY(vec_kernel(d, &c->in[OCH_LINEAR_W0 + i], 1, early, OCH_ACT_NONE, false, NULL, err));
+        OCH_TRY(vec_kernel(d, &c->in[OCH_LINEAR_W0 + i], 1, early, OCH_ACT_NONE, false, false, NULL, err));
     if (may_own(d, c) && !och_tensor_present(&c->in[OCH_LINEAR_XCODES])) {
         OCH_TRY(unless_absent(own_kernel(d, c, 4, NULL, err), err));
     }
@@ -363,11 +412,30 @@ typedef struct job {
     och_gpu_scratch scratch;
     acts acts;
     och_tensor x;
+    const och_tensor *normed; /* codes of x through the norm that are read; NULL: none */
     bool many; /* tiles */
 } job;
 
 static och_kl_actual norm_arg(const job *j) { return och_gpu_vector("norm", &j->c->in[OCH_LINEAR_NORM]); }
 static och_kl_actual eps_arg(const job *j) { return och_gpu_real("eps", (double)j->c->attr.linear.norm.eps); }
+
+/* Of codes through a norm of rows of k elements; NULL: absent. */
+static och_kl_actual squares_of(const och_tensor *codes, int64_t k) {
+    och_tensor t;
+    uint64_t at;
+    if (!codes || !och_op_normed_codes(k, &t, &at)) return (och_kl_actual){.name = "squares"};
+    return och_gpu_matrix("squares", och_dev_addr_add(codes->addr, at), 1, (int64_t)(t.row_bytes - at) / 4, t.row_bytes - at);
+}
+static och_kl_actual squares_arg(const job *j) { return squares_of(j->normed, j->x.cols); }
+
+och_status och_gpu_normed_codes_of(const och_op_ctx *ctx, const och_tensor *x, const och_tensor *norm, bool add_one,
+                                   const och_tensor *codes, och_err *err) {
+    const och_gpu_kernel *k;
+    OCH_TRY(squares_kernel(ctx->queue->device, add_one, &k, err));
+    och_kl_actual args[] = {och_gpu_tensor("x", x), och_gpu_vector("norm", norm), och_gpu_codes_arg("y", codes, 1, x->cols),
+                            squares_of(codes, x->cols)};
+    return och_gpu_launch(ctx, k, args, OCH_COUNT(args), err);
+}
 
 och_status och_gpu_codes_kernel(const och_device *d, och_err *err) {
     return och_gpu_kernel_get(d, "act_q8", NULL, err, "ADD1=false,WIDE=true");
@@ -524,11 +592,11 @@ static och_status product(job *j, int i, const och_tensor *residual, const och_t
         int64_t n = OCH_MIN(x.rows - at, MAX_B);
         const och_gpu_kernel *kernel;
         int early = early_of(j->ctx->queue->device, j->c, j->x.rows, j->ctx->batch_invariant);
-        OCH_TRY(vec_kernel(j->ctx->queue->device, w, bucket(n), early, OCH_ACT_NONE, j->ctx->batch_invariant, &kernel, err));
+        OCH_TRY(vec_kernel(j->ctx->queue->device, w, bucket(n), early, OCH_ACT_NONE, j->ctx->batch_invariant, j->normed, &kernel, err));
         och_tensor xs = rows_of(&x, at, n), rs = rows_of(residual, at, n), ys = rows_of(y, at, n);
         och_kl_actual args[] = {och_gpu_weight("w", w), och_gpu_tensor("x", &xs),
                                 och_gpu_vector("bias", &j->c->in[OCH_LINEAR_B0 + i]), och_gpu_tensor("residual", &rs),
-                                och_gpu_tensor("y", &ys)};
+                                squares_arg(j), och_gpu_tensor("y", &ys), eps_arg(j)};
         OCH_TRY(och_gpu_launch(j->ctx, kernel, args, OCH_COUNT(args), err));
     }
     return OCH_OK;
@@ -541,14 +609,35 @@ static och_status coded_vec(job *j, const och_tensor *codes, och_err *err) {
     const och_tensor *w = &c->in[OCH_LINEAR_W0];
     const och_gpu_kernel *kernel;
     och_tensor x;
-    OCH_TRY(codes_kernel(j->ctx->queue->device, c, bucket(j->x.rows), &kernel, err));
+    OCH_TRY(codes_kernel(j->ctx->queue->device, c, bucket(j->x.rows), j->normed, &kernel, err));
     OCH_TRY(acts_for(j, w, &x, err));
     och_kl_actual args[] = {och_gpu_weight("w0", &w[0]),
                             och_gpu_weight("w1", &w[1]),
                             och_gpu_tensor("x", &x),
                             och_gpu_vector("bias0", &c->in[OCH_LINEAR_B0]),
                             och_gpu_vector("bias1", &c->in[OCH_LINEAR_B0 + 1]),
-                            och_gpu_codes_arg("codes", codes, j->x.rows, w->rows)};
+                            squares_arg(j),
+                            och_gpu_codes_arg("codes", codes, j->x.rows, w->rows),
+                            eps_arg(j)};
+    return och_gpu_launch(j->ctx, kernel, args, OCH_COUNT(args), err);
+}
+
+/* The product and y's codes through the next norm in one launch, of one row. och_gpu_absent() as for own(). */
+static och_status normed_vec(job *j, const och_tensor *codes, och_err *err) {
+    const och_op_call *c = j->c;
+    const och_tensor *w = &c->in[OCH_LINEAR_W0];
+    const och_gpu_kernel *kernel;
+    och_tensor x;
+    OCH_TRY(normed_kernel(j->ctx->queue->device, c, &kernel, err));
+    OCH_TRY(acts_for(j, w, &x, err));
+    och_kl_actual args[] = {och_gpu_weight("w", w),
+                            och_gpu_tensor("x", &x),
+                            och_gpu_vector("bias", &c->in[OCH_LINEAR_B0]),
+                            och_gpu_tensor("residual", &c->in[OCH_LINEAR_RESIDUAL]),
+                            och_gpu_vector("norm", &c->in[OCH_LINEAR_YNORM]),
+                            och_gpu_tensor("y", &c->out[0]),
+                            och_gpu_codes_arg("codes", codes, 1, w->rows),
+                            squares_of(codes, w->rows)};
     return och_gpu_launch(j->ctx, kernel, args, OCH_COUNT(args), err);
 }
 
@@ -560,7 +649,7 @@ static och_status gated_vec(job *j, const och_tensor *y, och_err *err) {
     for (int64_t at = 0; at < x.rows; at += MAX_B) {
         int64_t n = OCH_MIN(x.rows - at, MAX_B);
         const och_gpu_kernel *kernel;
-        OCH_TRY(vec_kernel(j->ctx->queue->device, w0, bucket(n), 0, j->c->attr.linear.glu, j->ctx->batch_invariant, &kernel, err));
+        OCH_TRY(vec_kernel(j->ctx->queue->device, w0, bucket(n), 0, j->c->attr.linear.glu, j->ctx->batch_invariant, false, &kernel, err));
         och_tensor xs = rows_of(&x, at, n), ys = rows_of(y, at, n);
         och_kl_actual args[] = {och_gpu_weight("w0", w0),
                                 och_gpu_weight("w1", w1),
@@ -578,9 +667,9 @@ static och_status qkv(job *j, och_err *err) {
     const och_gpu_kernel *kernel;
     och_tensor x;
     OCH_TRY(acts_for(j, &c->in[OCH_LINEAR_W0], &x, err));
-    OCH_TRY(qkv_kernel(j->ctx->queue->device, c, &kernel, err));
-    och_kl_actual args[10] = {och_gpu_tensor("x", &x)};
-    return och_gpu_launch(j->ctx, kernel, args, (size_t)three_args(c, args, 1), err);
+    OCH_TRY(qkv_kernel(j->ctx->queue->device, c, j->normed, &kernel, err));
+    och_kl_actual args[12] = {och_gpu_tensor("x", &x), squares_arg(j), eps_arg(j)};
+    return och_gpu_launch(j->ctx, kernel, args, (size_t)three_args(c, args, 3), err);
 }
 
 /* The same, with what qkv_post makes of it. och_gpu_absent() as for own(). */
@@ -652,50 +741,68 @@ static och_status own(job *j, och_err *err) {
     return och_gpu_launch(j->ctx, kernel, args, (size_t)n, err);
 }
 
+static och_status run_rows(job *j, const och_tensor *ycodes, bool *out_posted, och_err *err) {
+    const och_op_ctx *ctx = j->ctx;
+    const och_op_call *c = j->c;
+    const och_tensor none = {.dtype = OCH_DTYPE_NONE};
+    if (och_op_one_row(c, ctx)) {
+        och_status st = qkv_post(j, err);
+        *out_posted = st == OCH_OK;
+        if (!och_gpu_absent(st)) return st;
+        och_err_clear(err);
+    }
+    if (owns(ctx->queue->device, c, ctx->batch_invariant)) {
+        och_status st = own(j, err);
+        if (!och_gpu_absent(st)) return st;
+        och_err_clear(err);
+    }
+    if (ycodes) {
+        och_status st = coded_vec(j, ycodes, err);
+        if (!och_gpu_absent(st)) return st;
+        och_err_clear(err);
+    }
+    if (j->many && !och_tensor_present(&c->in[OCH_LINEAR_RESIDUAL])) {
+        och_status st = tiled_together(j, err);
+        if (!och_gpu_absent(st)) return st == OCH_OK && ycodes ? och_gpu_codes_of(ctx, &c->out[0], ycodes, err) : st;
+        och_err_clear(err);
+    }
+    if (c->attr.linear.glu != OCH_ACT_NONE) {
+        OCH_TRY(gated(j, &c->out[0], err));
+        return ycodes ? och_gpu_codes_of(ctx, &c->out[0], ycodes, err) : OCH_OK;
+    }
+    if (j->x.rows == 1 && !ctx->batch_invariant && !och_tensor_present(&c->in[OCH_LINEAR_RESIDUAL]) && together(c))
+        return qkv(j, err);
+    for (int i = 0; i < c->attr.linear.n_weights; i++)
+        OCH_TRY(product(j, i, i ? &none : &c->in[OCH_LINEAR_RESIDUAL], &c->out[i], err));
+    return OCH_OK;
+}
+
 static och_status products(const och_op_ctx *ctx, const och_op_call *c, bool *out_posted, och_err *err) {
-    const och_tensor *x = &c->in[OCH_LINEAR_X], none = {.dtype = OCH_DTYPE_NONE};
-    const och_tensor *xcodes = och_op_codes(&c->in[OCH_LINEAR_XCODES], x->rows),
-                     *ycodes = och_op_codes(&c->out[OCH_LINEAR_YCODES], x->rows);
+    const och_tensor *x = &c->in[OCH_LINEAR_X], *xnormed = och_op_xnormed(c), *ynormed = och_op_ynormed(c);
+    const och_tensor *xcodes = och_op_codes(och_op_xcodes(c), x->rows), *ycodes = och_op_codes(och_op_ycodes(c), x->rows);
     job j = {.ctx = ctx,
              .c = c,
              .scratch = {ctx->scratch_addr, 0, ctx->scratch_bytes},
              .x = *x,
              .many = x->rows > few(ctx->queue->device, c) && !ctx->batch_invariant && !xcodes}; /* tiles would read x */
     if (!x->rows) return OCH_OK;
+    if (och_op_takes_normed(xnormed, x->rows, ctx) && reads_normed(ctx->queue->device, c)) {
+        const och_gpu_kernel *kernel;
+        och_status st = reader_kernel(ctx->queue->device, c, &kernel, err);
+        if (st != OCH_OK && !och_gpu_absent(st)) return st;
+        och_err_clear(err);
+        if (st == OCH_OK) xcodes = j.normed = xnormed; /* else x is there */
+    }
     if (xcodes) {
         j.acts.q8 = xcodes->addr;
         j.acts.q8_row_bytes = xcodes->row_bytes;
     }
-    if (och_op_one_row(c, ctx)) {
-        och_status st = qkv_post(&j, err);
-        *out_posted = st == OCH_OK;
-        if (!och_gpu_absent(st)) return st;
-        och_err_clear(err);
-    }
-    if (owns(ctx->queue->device, c, ctx->batch_invariant)) {
-        och_status st = own(&j, err);
-        if (!och_gpu_absent(st)) return st;
-        och_err_clear(err);
-    }
-    if (ycodes) {
-        och_status st = coded_vec(&j, ycodes, err);
-        if (!och_gpu_absent(st)) return st;
-        och_err_clear(err);
-    }
-    if (j.many && !och_tensor_present(&c->in[OCH_LINEAR_RESIDUAL])) {
-        och_status st = tiled_together(&j, err);
-        if (!och_gpu_absent(st)) return st == OCH_OK && ycodes ? och_gpu_codes_of(ctx, &c->out[0], ycodes, err) : st;
-        och_err_clear(err);
-    }
-    if (c->attr.linear.glu != OCH_ACT_NONE) {
-        OCH_TRY(gated(&j, &c->out[0], err));
-        return ycodes ? och_gpu_codes_of(ctx, &c->out[0], ycodes, err) : OCH_OK;
-    }
-    if (x->rows == 1 && !ctx->batch_invariant && !och_tensor_present(&c->in[OCH_LINEAR_RESIDUAL]) && together(c))
-        return qkv(&j, err);
-    for (int i = 0; i < c->attr.linear.n_weights; i++)
-        OCH_TRY(product(&j, i, i ? &none : &c->in[OCH_LINEAR_RESIDUAL], &c->out[i], err));
-    return OCH_OK;
+    if (!och_op_takes_normed(ynormed, x->rows, ctx)) return run_rows(&j, ycodes, out_posted, err);
+    och_status st = normed_vec(&j, ynormed, err);
+    if (!och_gpu_absent(st)) return st;
+    och_err_clear(err);
+    OCH_TRY(run_rows(&j, NULL, out_posted, err));
+    return och_gpu_normed_codes_of(ctx, &c->out[0], &c->in[OCH_LINEAR_YNORM], c->attr.linear.ynorm_add_one, ynormed, err);
 }
 
 och_status och_gpu_linear_run(const och_op_ctx *ctx, const och_op_call *c, och_err *err) {
