@@ -327,9 +327,10 @@ static void cuts_of_gates(kernel_rig *k) {
             memset(found, 0, sizeof found);
             och_kl_actual args[] = {kernel_rig_rows(k, "w0", planes[0], M, K, row_planes), kernel_rig_rows(k, "w1", planes[1], M, K, row_planes),
                                     kernel_rig_rows(k, "x", act, 1, K, row_act), kernel_rig_vector(k, "bias0", bias[0], M),
-                                    kernel_rig_vector(k, "bias1", bias[1], M), kernel_rig_rows(k, "codes", found, 1, M, row_codes)};
+                                    kernel_rig_vector(k, "bias1", bias[1], M), kernel_rig_rows(k, "codes", found, 1, M, row_codes),
+                                    {.name = "squares"}, och_gpu_real("eps", 0.0)};
             snprintf(spec, sizeof spec, "%sF=%s,ACT=1", cuts[c], och_format_get(formats[f])->name);
-            kernel_rig_run(k, "matvec_glu_codes", spec, args, 6);
+            kernel_rig_run(k, "matvec_glu_codes", spec, args, 8);
             if (!c) memcpy(first, found, sizeof first);
             if (memcmp(first, found, (size_t)row_codes) != 0) fail_msg("matvec_glu_codes %s: other codes", spec);
         }
@@ -340,13 +341,15 @@ static void cuts_of_gates(kernel_rig *k) {
  * of which lanes have no unit, one or several. */
 static void cuts_of_one_row(kernel_rig *k) {
     enum { COLS = 2304, HD = 32, ROT = 24, BT = 16, SLOT = 21, MQ = 2 * HD, M = 4 * HD, STATE = 2 * HD * BT };
-    static const char *const cuts[] = {"", "WAVES=8,", "ROWS=2,U=4,", "ROWS=2,WAVES=8,", "U=2,OCC=8,", "EARLY=4,OCC=8,", "EARLY=1,WAVES=8,", "EARLY=3,U=2,", "ROWS=4,"};
+    static const char *const cuts[] = {"", "WAVES=8,", "ROWS=2,U=4,", "ROWS=2,WAVES=8,", "U=2,OCC=8,", "EARLY=4,OCC=8,", "EARLY=1,WAVES=8,", "EARLY=3,U=2,", "ROWS=4,",
+                                       "SQUARES=true,", "SQUARES=true,EARLY=4,OCC=8,", "SQUARES=true,ROWS=2,"};
     static const och_dtype formats[] = {OCH_DTYPE_Q4_K, OCH_DTYPE_Q8_0, OCH_DTYPE_F32};
     static const char *const names[3][2] = {{"wq", "bq"}, {"wk", "bk"}, {"wv", "bv"}};
     static const int first[4] = {0, MQ, MQ + HD, M};
     static uint8_t file[COLS * 4], planes[M * COLS * 4], act[COLS * 4];
     static float w[M][COLS], row[COLS], bias[M], table[ROT], state_k[STATE], state_v[STATE];
-    static double sum[M], size[M];
+    static float squares[COLS / 32];
+    static double sums[M], sizes[M], sum[M], size[M];
     static int32_t slot[1] = {SLOT};
     och_err err = {0};
     for (size_t f = 0; f < OCH_COUNT(formats) * 2; f++) {
@@ -369,14 +372,23 @@ static void cuts_of_one_row(kernel_rig *k) {
             kernel_rig_ok(och_format_encode_row(t->dtype, w[i], file, (uint64_t)cols, &err), &err, "a weight");
             och_format_decode_row(t->dtype, file, w[i], (uint64_t)cols);
             och_planes_pack(t->dtype, 1, cols, file, planes + (uint64_t)i * row_planes, 0, 1);
-            sum[i] = bias[i], size[i] = fabs((double)bias[i]);
-            for (int c = 0; c < cols; c++) sum[i] += (double)w[i][c] * row[c], size[i] += fabs((double)w[i][c] * row[c]);
+            sums[i] = sizes[i] = 0;
+            for (int c = 0; c < cols; c++) sums[i] += (double)w[i][c] * row[c], sizes[i] += fabs((double)w[i][c] * row[c]);
         }
+        double factor = 0;
+        for (int b = 0; b < cols / 32; b++) squares[b] = (float)(1 + b % 5), factor += squares[b];
+        factor = 1 / sqrt(factor / cols + 1e-5);
         for (int i = 0; i < ROT / 2; i++) table[i] = (float)cos(i + 0.5), table[ROT / 2 + i] = (float)sin(i + 0.5);
         for (size_t c = 0; c < OCH_COUNT(cuts); c++) {
             char spec[96];
-            och_kl_actual args[13];
+            och_kl_actual args[15];
             int n = 0;
+            bool scaled = strstr(cuts[c], "SQUARES") != NULL;
+            if (scaled && t->act != OCH_ACT_Q8_32S) continue;
+            for (int i = 0; i < M; i++) {
+                sum[i] = sums[i] * (scaled ? factor : 1) + bias[i];
+                size[i] = sizes[i] * (scaled ? factor : 1) + fabs((double)bias[i]);
+            }
             memset(y, 0, sizeof y);
             memset(state_k, 0, sizeof state_k);
             memset(state_v, 0, sizeof state_v);
@@ -385,6 +397,8 @@ static void cuts_of_one_row(kernel_rig *k) {
                 args[n++] = kernel_rig_vector(k, names[i][1], bias + first[i], first[i + 1] - first[i]);
             }
             args[n++] = kernel_rig_rows(k, "x", act, 1, cols, row_act);
+            args[n++] = scaled ? kernel_rig_f32(k, "squares", squares, 1, cols / 32) : (och_kl_actual){.name = "squares"};
+            args[n++] = och_gpu_real("eps", 1e-5);
             args[n++] = kernel_rig_f32(k, "table", table, 1, ROT);
             args[n++] = kernel_rig_i32(k, "slots", slot, 1, 1);
             args[n++] = kernel_rig_f32(k, "y", y, 1, MQ);
@@ -441,6 +455,167 @@ static void codes_are(const uint8_t *row, const double *v, int d, const char *wh
             else assert_int_equal(q, 0);
         }
         assert_int_equal(sum, total);
+    }
+}
+
+/* What writes codes of a row for a norm without its factor, and its squares, and what reads them: against products and sums in double. */
+enum { NORM_K = 2336, NORM_M = 160, QUADS = 4 * ((NORM_K / 32 + 3) / 4) }; /* blocks that are no whole quads */
+
+typedef struct normed_case {
+    const och_format *t;
+    uint64_t row_planes, row_act, row_codes;
+    uint8_t planes[2 * NORM_M * NORM_K * 2], act[NORM_K * 2], codes[NORM_M * 2];
+    float bias[2 * NORM_M], residual[NORM_M], norm[NORM_K], squares[QUADS], own[8];
+    double sum[2 * NORM_M], size[2 * NORM_M]; /* of products */
+    int cols;
+} normed_case;
+
+static void normed_make(normed_case *s, och_dtype t, int cols) {
+    static float w[NORM_K], row[NORM_K];
+    static uint8_t file[NORM_K * 4];
+    uint64_t row_file;
+    och_err err = {0};
+    s->t = och_format_get(t);
+    s->cols = cols;
+    assert_true(och_dtype_row_bytes(t, (uint64_t)cols, &row_file) && och_planes_row_bytes(t, (uint64_t)cols, &s->row_planes) &&
+                och_planes_act_row_bytes((uint64_t)cols, &s->row_act) && och_planes_act_row_bytes(NORM_M, &s->row_codes));
+    fill(row, (size_t)cols, 1.0);
+    och_planes_act_encode_row(row, (uint64_t)cols, s->act);
+    och_planes_act_decode_row(s->act, (uint64_t)cols, row); /* the numbers that codes stand for */
+    fill(s->bias, 2 * NORM_M, 1.0);
+    fill(s->residual, NORM_M, 3.0);
+    fill(s->norm, NORM_K, 1.0);
+    for (int i = 0; i < QUADS; i++) s->squares[i] = i < cols / 32 ? (float)(20 + i % 7) : NAN; /* past the last block: nothing's */
+    for (int i = 0; i < 2 * NORM_M; i++) {
+        fill(w, (size_t)cols, 0.1);
+        kernel_rig_ok(och_format_encode_row(t, w, file, (uint64_t)cols, &err), &err, "a weight");
+        och_format_decode_row(t, file, w, (uint64_t)cols);
+        och_planes_pack(t, 1, cols, file, s->planes + (uint64_t)i * s->row_planes, 0, 1);
+        s->sum[i] = s->size[i] = 0;
+        for (int c = 0; c < cols; c++) s->sum[i] += (double)w[c] * row[c], s->size[i] += fabs((double)w[c] * row[c]);
+    }
+}
+
+static double factor_of(const normed_case *s) {
+    double all = 0;
+    for (int b = 0; b < s->cols / 32; b++) all += s->squares[b];
+    return 1 / sqrt(all / s->cols + 0.5);
+}
+
+static och_kl_actual normed_weight(kernel_rig *k, const char *name, normed_case *s, int first, int rows) {
+    return kernel_rig_rows(k, name, s->planes + (uint64_t)first * s->row_planes, rows, s->cols, s->row_planes);
+}
+static och_kl_actual normed_codes(kernel_rig *k, normed_case *s) { return kernel_rig_rows(k, "x", s->act, 1, s->cols, s->row_act); }
+static och_kl_actual normed_squares(kernel_rig *k, normed_case *s) {
+    return kernel_rig_f32(k, "squares", s->squares, 1, (s->cols / 32 + 3) / 4 * 4);
+}
+
+static void normed_writers(kernel_rig *k, normed_case *s) {
+    static const char *const cuts[] = {"", "EARLY=4,", "EARLY=1,WAVES=4,ADD1=true,", "WAVES=16,EARLY=2,", "PER=64,", "PER=64,WAVES=4,EARLY=3,"};
+    static double v[NORM_M];
+    for (size_t c = 0; c < OCH_COUNT(cuts); c++)
+        for (int bare = 0; bare < 2; bare++) {
+            char spec[80];
+            bool adds = strstr(cuts[c], "ADD1") != NULL;
+            memset(s->codes, 0, sizeof s->codes);
+            memset(s->own, 0, sizeof s->own);
+            och_kl_actual args[] = {normed_weight(k, "w", s, 0, NORM_M), normed_codes(k, s),
+                                    bare ? (och_kl_actual){.name = "bias"} : kernel_rig_vector(k, "bias", s->bias, NORM_M),
+                                    bare ? (och_kl_actual){.name = "residual"} : kernel_rig_f32(k, "residual", s->residual, 1, NORM_M),
+                                    kernel_rig_vector(k, "norm", s->norm, NORM_M), kernel_rig_f32(k, "y", y, 1, NORM_M),
+                                    kernel_rig_rows(k, "codes", s->codes, 1, NORM_M, s->row_codes), kernel_rig_f32(k, "squares", s->own, 1, 8)};
+            snprintf(spec, sizeof spec, "%sF=%s", cuts[c], s->t->name);
+            kernel_rig_run(k, "matvec_codes", spec, args, OCH_COUNT(args));
+            for (int i = 0; i < NORM_M; i++) {
+                near(y[i], s->sum[i] + (bare ? 0 : (double)s->bias[i] + s->residual[i]), 4e-6 * (s->size[i] + 4), spec, 0, i);
+                v[i] = (double)y[i] * ((double)s->norm[i] + adds);
+            }
+            codes_are(s->codes, v, NORM_M, spec, 0);
+            for (int b = 0; b < 8; b++) {
+                double all = 0;
+                for (int i = 32 * b; i < 32 * b + 32 && i < NORM_M; i++) all += (double)y[i] * y[i];
+                near(s->own[b], all, 1e-6 * all, spec, -1, b);
+            }
+        }
+}
+
+/* Sums of q, k and v, of which those of v have the second matrix's rows; a lone product; and a gate, as numbers that codes stand for. */
+static void normed_readers(kernel_rig *k, normed_case *s) {
+    static const char *const vec[] = {"", "EARLY=4,OCC=8,", "ROWS=2,U=2,", "EARLY=2,WAVES=8,"}, *const qkv[] = {"", "ROWS=2,WAVES=8,", "U=2,"},
+                *const glu[] = {"", "EARLY=1,OCC=8,", "EARLY=2,WAVES=4,", "ROWS=2,", "PER=64,"};
+    static float yv[NORM_M], decoded[NORM_M];
+    double by = factor_of(s);
+    char spec[96];
+    for (size_t c = 0; c < OCH_COUNT(vec); c++) {
+        och_kl_actual args[] = {normed_weight(k, "w", s, 0, NORM_M), normed_codes(k, s), kernel_rig_vector(k, "bias", s->bias, NORM_M),
+                                kernel_rig_f32(k, "residual", s->residual, 1, NORM_M), normed_squares(k, s), kernel_rig_f32(k, "y", y, 1, NORM_M), och_gpu_real("eps", 0.5)};
+        snprintf(spec, sizeof spec, "%sF=%s,SQUARES=true", vec[c], s->t->name);
+        kernel_rig_run(k, "matvec", spec, args, OCH_COUNT(args));
+        for (int i = 0; i < NORM_M; i++)
+            near(y[i], s->sum[i] * by + s->bias[i] + s->residual[i], 4e-6 * (s->size[i] * by + 4), spec, 0, i);
+    }
+    for (size_t c = 0; c < OCH_COUNT(qkv); c++) {
+        och_kl_actual args[] = {normed_weight(k, "wq", s, 0, 96), normed_weight(k, "wk", s, 96, 64), normed_weight(k, "wv", s, NORM_M, NORM_M), normed_codes(k, s),
+                                kernel_rig_vector(k, "bq", s->bias, 96), {.name = "bk"}, kernel_rig_vector(k, "bv", s->bias + NORM_M, NORM_M),
+                                normed_squares(k, s), kernel_rig_f32(k, "yq", y, 1, 96), kernel_rig_f32(k, "yk", z, 1, 64),
+                                kernel_rig_f32(k, "yv", yv, 1, NORM_M), och_gpu_real("eps", 0.5)};
+        snprintf(spec, sizeof spec, "%sF=%s,G=%s,SQUARES=true", qkv[c], s->t->name, s->t->name);
+        kernel_rig_run(k, "matvec_qkv", spec, args, OCH_COUNT(args));
+        for (int i = 0; i < 2 * NORM_M; i++) {
+            bool biased = i < 96 || i >= NORM_M;
+            near(i < 96 ? y[i] : biased ? yv[i - NORM_M] : z[i - 96], s->sum[i] * by + (biased ? (double)s->bias[i] : 0), 4e-6 * (s->size[i] * by + 2),
+                 spec, 0, i);
+        }
+    }
+    for (size_t c = 0; c < OCH_COUNT(glu); c++) {
+        och_kl_actual args[] = {normed_weight(k, "w0", s, 0, NORM_M), normed_weight(k, "w1", s, NORM_M, NORM_M), normed_codes(k, s),
+                                kernel_rig_vector(k, "bias0", s->bias, NORM_M), kernel_rig_vector(k, "bias1", s->bias + NORM_M, NORM_M),
+                                normed_squares(k, s), kernel_rig_rows(k, "codes", s->codes, 1, NORM_M, s->row_codes), och_gpu_real("eps", 0.5)};
+        snprintf(spec, sizeof spec, "%sF=%s,ACT=1,SQUARES=true", glu[c], s->t->name);
+        kernel_rig_run(k, "matvec_glu_codes", spec, args, OCH_COUNT(args));
+        och_planes_act_decode_row(s->codes, NORM_M, decoded);
+        for (int b = 0; b < NORM_M / 32; b++) {
+            double v[32], top = 0;
+            for (int i = 0; i < 32; i++) {
+                double g = s->sum[32 * b + i] * by + s->bias[32 * b + i], u = s->sum[NORM_M + 32 * b + i] * by + s->bias[NORM_M + 32 * b + i];
+                v[i] = g / (1 + exp(-g)) * u;
+                top = fmax(top, fabs(v[i]));
+            }
+            for (int i = 0; i < 32; i++) near(decoded[32 * b + i], v[i], 0.502 * top / 127, spec, 0, 32 * b + i);
+        }
+    }
+}
+
+static void codes_through_a_norm(kernel_rig *k) {
+    static const och_dtype formats[] = {OCH_DTYPE_Q4_K, OCH_DTYPE_Q8_0, OCH_DTYPE_Q5_1};
+    static normed_case s;
+    static double v[NORM_K];
+    for (size_t f = 0; f < OCH_COUNT(formats); f++) {
+        state = 60 + f;
+        normed_make(&s, formats[f], formats[f] == OCH_DTYPE_Q4_K ? 2304 : NORM_K);
+        normed_writers(k, &s);
+        normed_readers(k, &s);
+    }
+    for (int way = 0; way < 3; way++) { /* of rows that are there */
+        enum { N = 2 };
+        static uint8_t found[N * 2 * NORM_K];
+        static float squares[N * QUADS];
+        uint64_t row;
+        const char *spec = way == 1 ? "ADD1=true" : way == 2 ? "CHUNK=2048,WAVES=8" : "";
+        assert_true(och_planes_act_row_bytes(NORM_K, &row));
+        fill(x, N * NORM_K, 3.0);
+        och_kl_actual args[] = {kernel_rig_f32(k, "x", x, N, NORM_K), kernel_rig_vector(k, "norm", s.norm, NORM_K),
+                                kernel_rig_rows(k, "y", found, N, NORM_K, row), kernel_rig_f32(k, "squares", squares, N, QUADS)};
+        kernel_rig_run(k, "act_q8_squares", spec, args, OCH_COUNT(args));
+        for (int r = 0; r < N; r++) {
+            double all = 0;
+            for (int j = 0; j < NORM_K; j++) {
+                v[j] = (double)x[r * NORM_K + j] * ((double)s.norm[j] + (way == 1));
+                all = (j % 32 ? all : 0) + (double)x[r * NORM_K + j] * x[r * NORM_K + j];
+                if (j % 32 == 31) near(squares[r * QUADS + j / 32], all, 1e-6 * all, spec, r, j / 32);
+            }
+            codes_are(found + (uint64_t)r * row, v, NORM_K, spec, r);
+        }
     }
 }
 
@@ -664,7 +839,7 @@ int main(int argc, char **argv) {
         void (*run)(kernel_rig *k);
     } groups[] = {{"softmax, logsumexp", distributions}, {"odd distributions", odd_distributions},
                   {"argmax", greatest}, {"sample", draws}, {"odd draws", odd_draws}, {"layer_norm", layer_norm},
-                  {"cast, fill", conversions}, {"dequantise", decoding}, {"cuts of gates", cuts_of_gates}, {"cuts of one row", cuts_of_one_row}, {"codes of rows", codes_of_rows},
+                  {"cast, fill", conversions}, {"dequantise", decoding}, {"cuts of gates", cuts_of_gates}, {"cuts of one row", cuts_of_one_row}, {"codes of rows", codes_of_rows}, {"codes through a norm", codes_through_a_norm},
                   {"attention, fp8", state_of_bytes}, {"attention, two steps", state_of_steps}, {"digest", digests}};
     enum { GROUPS = sizeof groups / sizeof groups[0], DEVICES = 16 };
     static struct CMUnitTest tests[GROUPS * DEVICES];

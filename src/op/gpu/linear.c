@@ -204,15 +204,15 @@ static const char *posted(const och_device *d, const och_op_call *c) {
     return cut ? cut : "";
 }
 
-static och_status post_kernel(const och_device *d, const och_op_call *c, const och_gpu_kernel **out_k, och_err *err) {
+static och_status post_kernel(const och_device *d, const och_op_call *c, bool squares, const och_gpu_kernel **out_k, och_err *err) {
     const och_attr_qkv_post *a = &c->attr.linear.post;
     const och_tensor *w = &c->in[OCH_LINEAR_W0];
     const char *cut = posted(d, c);
-    char spec[96], cache[OCH_GPU_CACHE_SPEC_BYTES];
+    char spec[112], cache[OCH_GPU_CACHE_SPEC_BYTES];
     if (!cut) return och_err_set(err, OCH_UNAVAILABLE, "q, k and v of one row are turned and stored by a kernel of their own");
     och_gpu_cache_spec(d, c->out[OCH_LINEAR_KCACHE].dtype, cache);
-    snprintf(spec, sizeof spec, "F=%s,G=%s,%s,BT=%d,HALF=%s", och_format_get(w[0].dtype)->name, och_format_get(w[2].dtype)->name, cache,
-             a->kv.block_tokens, yes(a->rope.style == OCH_ROPE_HALF));
+    snprintf(spec, sizeof spec, "F=%s,G=%s,%s,BT=%d,HALF=%s%s", och_format_get(w[0].dtype)->name, och_format_get(w[2].dtype)->name, cache,
+             a->kv.block_tokens, yes(a->rope.style == OCH_ROPE_HALF), squares ? SQUARES : "");
     return cut_kernel(d, "matvec_qkv_post", cut, cut, spec, out_k, err);
 }
 
@@ -241,13 +241,14 @@ static och_status squares_kernel(const och_device *d, bool add_one, const och_gp
 static bool reads_normed(const och_device *d, const och_op_call *c) {
     const och_attr_linear *a = &c->attr.linear;
     const och_tensor *w = &c->in[OCH_LINEAR_W0];
-    if (!och_gpu_wish_of(d).norm_codes || may_own(d, c) || och_op_ynormed(c) || och_op_asks_one_row(c)) return false;
+    if (!och_gpu_wish_of(d).norm_codes || may_own(d, c) || och_op_ynormed(c)) return false;
     if (a->glu != OCH_ACT_NONE) return och_op_codes(och_op_ycodes(c), 1) && w[0].dtype == w[1].dtype && coded(d, c, 1);
     return a->n_weights == 3 ? together(c) : a->n_weights == 1 && !short_rows(w);
 }
 
 static och_status reader_kernel(const och_device *d, const och_op_call *c, const och_gpu_kernel **out_k, och_err *err) {
     if (c->attr.linear.glu != OCH_ACT_NONE) return codes_kernel(d, c, 1, true, out_k, err);
+    if (och_op_asks_one_row(c)) return post_kernel(d, c, true, out_k, err);
     if (c->attr.linear.n_weights == 3) return qkv_kernel(d, c, true, out_k, err);
     return vec_kernel(d, &c->in[OCH_LINEAR_W0], 1, 0, OCH_ACT_NONE, false, true, out_k, err);
 }
@@ -317,7 +318,7 @@ och_status och_gpu_linear_supports(const och_device *d, const och_op_call *c, oc
     if (och_op_asks_one_row(c)) {
         if (!posted(d, c)) return och_err_set(err, OCH_UNSUPPORTED, "is no faster where it turns q and k and stores k and v");
         const och_op_call post = och_op_post_of(c);
-        OCH_TRY(unless_absent(post_kernel(d, c, NULL, err), err));
+        OCH_TRY(unless_absent(post_kernel(d, c, false, NULL, err), err));
         OCH_TRY(och_gpu_qkv_post_supports(d, &post, err));
     }
     if (och_op_xnormed(c)) {
@@ -678,7 +679,7 @@ static och_status qkv_post(job *j, och_err *err) {
     const och_tensor *table = &c->in[OCH_LINEAR_TABLE];
     const och_gpu_kernel *kernel;
     och_tensor x;
-    OCH_TRY(post_kernel(j->ctx->queue->device, c, &kernel, err));
+    OCH_TRY(post_kernel(j->ctx->queue->device, c, j->normed, &kernel, err));
     OCH_TRY(acts_for(j, &c->in[OCH_LINEAR_W0], &x, err));
     och_kl_actual args[] = {och_gpu_tensor("x", &x),
                             och_gpu_weight("wq", &c->in[OCH_LINEAR_W0]),
@@ -687,12 +688,14 @@ static och_status qkv_post(job *j, och_err *err) {
                             och_gpu_vector("bq", &c->in[OCH_LINEAR_B0]),
                             och_gpu_vector("bk", &c->in[OCH_LINEAR_B0 + 1]),
                             och_gpu_vector("bv", &c->in[OCH_LINEAR_B0 + 2]),
+                            squares_arg(j),
                             table->cols ? och_gpu_tensor("table", table) : (och_kl_actual){.name = "table"}, /* nothing is turned */
                             och_gpu_tensor("slots", &c->in[OCH_LINEAR_SLOTS]),
                             och_gpu_tensor("y", &c->out[0]),
                             och_gpu_tensor("kcache", &c->out[OCH_LINEAR_KCACHE]),
                             och_gpu_tensor("vcache", &c->out[OCH_LINEAR_VCACHE]),
-                            och_gpu_int("head_dim", c->attr.linear.post.kv.head_dim)};
+                            och_gpu_int("head_dim", c->attr.linear.post.kv.head_dim),
+                            eps_arg(j)};
     return och_gpu_launch(j->ctx, kernel, args, OCH_COUNT(args), err);
 }
 
