@@ -8,6 +8,7 @@
 #include "op/gpu/gpu.h"
 #include "quant/planes.h"
 
+#include <math.h>
 #include <pthread.h>
 
 #define VOCAB 288
@@ -193,6 +194,7 @@ static void steps_begin_no_kernel(void **state) {
             assert_true(och_env_set("OCHRE_OWN_CODES", own[f % OCH_COUNT(own)]));
             assert_true(och_env_set("OCHRE_NEXT_CODES", own[(f + b) % OCH_COUNT(own)]));
             assert_true(och_env_set("OCHRE_ONE_ROW", own[(f / OCH_COUNT(own) + b) % OCH_COUNT(own)]));
+            assert_true(och_env_set("OCHRE_NORM_CODES", own[(f + 1) % OCH_COUNT(own)])); /* where products make no codes of their own */
             och_device *device = open_board(boards[b]);
             och_model *model;
             och_model_options mo = {0};
@@ -215,7 +217,8 @@ static void steps_begin_no_kernel(void **state) {
             och_model_close(model);
             och_device_release(device);
         }
-    assert_true(och_env_set("OCHRE_OWN_CODES", asked) && och_env_set("OCHRE_NEXT_CODES", NULL) && och_env_set("OCHRE_ONE_ROW", NULL));
+    assert_true(och_env_set("OCHRE_OWN_CODES", asked) && och_env_set("OCHRE_NEXT_CODES", NULL) && och_env_set("OCHRE_ONE_ROW", NULL) &&
+                och_env_set("OCHRE_NORM_CODES", NULL));
 }
 
 /* Rows that kernels hand on as codes are what the next kernel would have made of them: with fewer launches, the same bytes. */
@@ -284,6 +287,71 @@ static void one_row_gives_the_same_bytes(void **state) {
             }
         }
     assert_true(och_env_set("OCHRE_ONE_ROW", NULL));
+}
+
+/* Records that write codes for a norm, of a row a token or of one a row of logits. */
+static int writers_of(const och_session *s, och_plan_rows rows) {
+    int n = 0;
+    for (int i = 0; i < s->plan.n_ops; i++) {
+        const och_plan_op *o = &s->plan.ops[i];
+        n += o->op == OCH_OP_LINEAR && o->in[OCH_LINEAR_YNORM] >= 0 && s->plan.bufs[o->out[0]].rows_kind == rows;
+    }
+    return n;
+}
+
+/* Codes that go through norms take a launch less each where a step has one row, captured too, and leave logits what they are up to
+ * what codes hold; records of more rows and sessions that compute each row as among others are as they were. */
+static void codes_through_norms_are_near(void **state) {
+    (void)state;
+    static const och_dtype formats[] = {OCH_DTYPE_Q4_K, OCH_DTYPE_Q8_0};
+    static const int one[MAX_SEQUENCES] = {1, 1, 1}, prompts[MAX_SEQUENCES] = {29, 3, 1};
+    static const unsigned which[] = {1, 2, 4, 1, 1, 2, 7, 4, 3, 1, 1}; /* the first three are prompts, of which the last has one token */
+    enum { STEPS = OCH_COUNT(which) };
+    assert_true(och_env_set("OCHRE_OWN_CODES", "0"));
+    for (size_t b = 0; b < n_boards; b++)
+        for (size_t f = 0; f < 2 * OCH_COUNT(formats); f++) {
+            och_device *device[2];
+            och_model *model[2];
+            och_session *s[2];
+            bool invariant = f == 3;
+            double error = 0, all = 0;
+            for (int k = 0; k < 2; k++) {
+                assert_true(och_env_set("OCHRE_NORM_CODES", k ? "1" : "0") && och_env_set("OCHRE_NEXT_CODES", "1") &&
+                            och_env_set("OCHRE_ONE_ROW", f % 2 ? "1" : "0"));
+                och_model_options mo = {0};
+                device[k] = open_board(boards[b]);
+                ok(och_model_open_synthetic("tiny", formats[f / 2], device[k], &mo, &model[k], &err));
+                s[k] = open_session(model[k], k ? OCH_GRAPHS_ON : OCH_GRAPHS_OFF, invariant);
+                int32_t id;
+                for (int i = 0; i < MAX_SEQUENCES; i++) ok(och_session_sequence_create(s[k], &id, &err));
+            }
+            int at[2][MAX_SEQUENCES] = {{0}, {0}}, layers = model[0]->config.n_layers, by_token = writers_of(s[1], OCH_ROWS_TOKENS),
+                by_output = writers_of(s[1], OCH_ROWS_OUTPUTS);
+            uint64_t expected = 0;
+            for (size_t i = 0; i < STEPS; i++) {
+                const float *x, *y;
+                size_t rows = step(s[0], which[i], i < 3 ? prompts : one, at[0], &x), n = rows * (size_t)model[0]->config.n_vocab;
+                assert_int_equal(rows, step(s[1], which[i], i < 3 ? prompts : one, at[1], &y));
+                if (invariant && memcmp(x, y, n * sizeof *x) != 0) fail_msg("%s: other logits in step %d", boards[b], (int)i);
+                if (rows == 1 && !invariant) expected += (uint64_t)(by_output + (i < 2 ? 0 : by_token));
+                for (size_t j = 0; j < n; j++) error += pow((double)x[j] - y[j], 2), all += pow((double)x[j], 2);
+            }
+            assert_int_equal(writers_of(s[0], OCH_ROWS_TOKENS) + writers_of(s[0], OCH_ROWS_OUTPUTS), 0);
+            assert_int_equal(by_token, 2 * (layers - 1)); /* the first layer's q, k and v read no product's row */
+            assert_int_equal(by_output, 2);               /* of the last layer, whose rows are gathered first */
+            uint64_t saved = s[0]->stats.launches - s[1]->stats.launches - s[1]->stats.graph_launches;
+            if (saved != expected)
+                fail_msg("%s, %s: expected %d launches less, found %d", boards[b], och_dtype_name(formats[f / 2]), (int)expected, (int)saved);
+            if (!(error <= 1e-3 * all) || (error > 0) == invariant)
+                fail_msg("%s, %s: an error of %.3g of %.3g", boards[b], och_dtype_name(formats[f / 2]), error, all);
+            for (int k = 0; k < 2; k++) {
+                och_session_destroy(s[k]);
+                och_model_close(model[k]);
+                och_device_release(device[k]);
+            }
+        }
+    assert_true(och_env_set("OCHRE_NORM_CODES", NULL) && och_env_set("OCHRE_NEXT_CODES", NULL) && och_env_set("OCHRE_ONE_ROW", NULL) &&
+                och_env_set("OCHRE_OWN_CODES", NULL));
 }
 
 /* A number that is none is found where it is made, in codes too, which are then all that its record has written: to their block. */
@@ -590,6 +658,7 @@ int main(void) {
         cmocka_unit_test(wide_steps_give_the_same_bytes),
         cmocka_unit_test(kernels_are_looked_up_once), cmocka_unit_test(steps_begin_no_kernel),
         cmocka_unit_test(codes_give_the_same_bytes),
+        cmocka_unit_test(codes_through_norms_are_near),
         cmocka_unit_test(one_row_gives_the_same_bytes),
         cmocka_unit_test(what_is_not_finite_is_found_in_codes),
         cmocka_unit_test(a_graph_that_is_none_is_found),

@@ -152,6 +152,88 @@ static void none_where_no_provider_takes_them(void **state) {
     }
 }
 
+/* A product, then products of its result behind a norm, which others read too. */
+static void codes_through_a_norm_where_all_take_them(void **state) {
+    (void)state;
+    enum { ONE, TWO, READ_PLAINLY_TOO, GATE_TO_CODES, UNTIL_REWRITTEN, OTHER_NORM, TAKEN = OTHER_NORM, OTHER_EPS, A_HALF_READS,
+           A_GATE_WRITES, REWRITTEN, A_NORM_THAT_IS_MADE, NO_NORM, TWO_WRITTEN, A_PLAIN_GATE, OUTPUT, NOT_ASKED, THE_CPU, WHYS };
+    for (int why = ONE; why < WHYS; why++) {
+        och_plan p;
+        och_err err;
+        och_device *other_board = NULL;
+        och_err_clear(&err);
+        och_plan_init(&p);
+        if (why == NOT_ASKED) {
+            assert_true(och_env_set("OCHRE_NORM_CODES", NULL));
+            if (och_device_open("sim:gfx942", NULL, &other_board, &err) != OCH_OK) fail_msg("%s", err.message);
+        }
+        bool planes = why != THE_CPU, gate = why == GATE_TO_CODES || why == A_PLAIN_GATE;
+        const int64_t cols = D;
+        och_dtype w = OCH_DTYPE_Q4_0, reads = why == A_HALF_READS ? OCH_DTYPE_F16 : OCH_DTYPE_Q4_0;
+        och_plan_ref x = och_plan_add_value(&p, OCH_ROWS_TOKENS, D, "x"), residual = och_plan_add_value(&p, OCH_ROWS_TOKENS, cols, "r");
+        och_plan_ref y = why == OUTPUT ? other(&p, OCH_PLAN_OUTPUT, OCH_ROWS_TOKENS, OCH_DTYPE_F32, 0, cols)
+                                       : och_plan_add_value(&p, OCH_ROWS_TOKENS, cols, "y");
+        och_plan_ref norm = why == A_NORM_THAT_IS_MADE ? other(&p, OCH_PLAN_ARENA, OCH_ROWS_FIXED, OCH_DTYPE_F32, 1, cols)
+                                                       : other(&p, OCH_PLAN_WEIGHT, OCH_ROWS_FIXED, OCH_DTYPE_F32, 1, cols);
+        linear(&p, x, weight(&p, planes, w, cols, D), y);
+        if (why == A_GATE_WRITES || why == TWO_WRITTEN) {
+            p.ops[0].in[OCH_LINEAR_W0 + 1] = weight(&p, planes, w, cols, D);
+            p.ops[0].attr.attr.linear.n_weights = 2;
+            if (why == A_GATE_WRITES) p.ops[0].attr.attr.linear.glu = OCH_ACT_SILU;
+            else p.ops[0].out[1] = och_plan_add_value(&p, OCH_ROWS_TOKENS, cols, "y1");
+        } else p.ops[0].in[OCH_LINEAR_RESIDUAL] = residual;
+        int n_readers = why == TWO || why == OTHER_NORM || why == OTHER_EPS || why == UNTIL_REWRITTEN || why == REWRITTEN ? 2 : 1, at[2] = {0};
+        for (int i = 0; i < n_readers; i++) {
+            if (i == 0 && why == REWRITTEN) linear(&p, x, weight(&p, planes, w, cols, D), y);
+            if (i == 1 && why == UNTIL_REWRITTEN) linear(&p, x, weight(&p, planes, w, cols, D), y);
+            if (i || why == READ_PLAINLY_TOO) { /* also what keeps readers from being one record */
+                och_plan_op *o = och_plan_add_op(&p, OCH_OP_ADD);
+                o->in[0] = o->in[1] = y;
+                o->out[0] = och_plan_add_value(&p, OCH_ROWS_TOKENS, cols, "t");
+            }
+            at[i] = p.n_ops;
+            linear(&p, y, weight(&p, planes, reads, 64, cols), och_plan_add_value(&p, OCH_ROWS_TOKENS, 64, "z"));
+            och_plan_op *o = &p.ops[at[i]];
+            if (gate) {
+                o->in[OCH_LINEAR_W0 + 1] = weight(&p, planes, reads, 64, cols);
+                p.ops[at[i]].attr.attr.linear.n_weights = 2;
+                p.ops[at[i]].attr.attr.linear.glu = OCH_ACT_SILU;
+            }
+            o = &p.ops[at[i]];
+            o->attr.attr.linear.norm = (och_attr_rms_norm){i && why == OTHER_EPS ? 1e-6f : 1e-5f, true};
+            if (why != NO_NORM)
+                o->in[OCH_LINEAR_NORM] = i && why == OTHER_NORM ? other(&p, OCH_PLAN_WEIGHT, OCH_ROWS_FIXED, OCH_DTYPE_F32, 1, cols) : norm;
+        }
+        if (why == GATE_TO_CODES)
+            linear(&p, p.ops[at[0]].out[0], weight(&p, planes, OCH_DTYPE_Q4_0, 32, 64), och_plan_add_value(&p, OCH_ROWS_TOKENS, 32, "down"));
+        const och_device *device = why == THE_CPU ? cpu : other_board ? other_board : gpu;
+        assert_int_equal(och_passes_run(&p, device, NULL), 0);
+        bool takes = why <= TAKEN || why == OTHER_EPS;
+        const och_plan_op *o = &p.ops[0];
+        och_plan_ref codes = takes ? o->out[OCH_LINEAR_YCODES] : OCH_PLAN_NONE;
+        if ((o->in[OCH_LINEAR_YNORM] >= 0) != takes) fail_msg("obstacle %d: expected %s", why, takes ? "codes for the norm" : "none");
+        if (takes) {
+            assert_true(codes >= 0 && o->in[OCH_LINEAR_YNORM] == norm && o->attr.attr.linear.ynorm_add_one);
+            assert_int_equal(p.bufs[codes].tensor.rows, 1);
+            assert_int_equal(p.ops[at[0]].in[OCH_LINEAR_XCODES], codes);
+        }
+        bool both = why == TWO;
+        if (n_readers == 2 && why != REWRITTEN && (p.ops[at[1]].in[OCH_LINEAR_XCODES] == codes && codes >= 0) != both)
+            fail_msg("obstacle %d: expected %s of the second", why, both ? "codes" : "no codes");
+        if (why == REWRITTEN) { /* the second product of y is what they read */
+            assert_true(p.ops[1].in[OCH_LINEAR_YNORM] == norm);
+            assert_int_equal(p.ops[at[0]].in[OCH_LINEAR_XCODES], p.ops[1].out[OCH_LINEAR_YCODES]);
+        }
+        if (och_plan_select(&p, device, NULL, &err) != OCH_OK) fail_msg("obstacle %d: %s", why, err.message);
+        for (int64_t n = 1; n <= 512; n *= 512)
+            if (och_plan_add_layout(&p, device, n, n, 1, &err) != OCH_OK) fail_msg("obstacle %d: %s", why, err.message);
+        och_plan_deinit(&p);
+        if (!other_board) continue;
+        och_device_release(other_board);
+        assert_true(och_env_set("OCHRE_NORM_CODES", "1"));
+    }
+}
+
 static bool reads_halves(const och_plan *p, int i) { return p->ops[i].attr.attr.linear.x_halves; }
 
 /* A gate, then products with weights of BF16 alone, where a library computes both. */
@@ -290,6 +372,7 @@ int main(void) {
     setenv("OCHRE_CACHE_DIR", OCHRE_BUILD_DIR "/kernel-cache", 0);
     setenv("OCHRE_HIPBLASLT", OCHRE_BUILD_DIR "/tests/libfake_hipblaslt_plain.so", 1);
     setenv("OCHRE_NEXT_CODES", "1", 1); /* these gates are small */
+    setenv("OCHRE_NORM_CODES", "1", 1);
     setenv("OCHRE_ONE_ROW", "1", 1);
     och_err err;
     och_err_clear(&err);
@@ -302,6 +385,7 @@ int main(void) {
         cmocka_unit_test(codes_where_nothing_else_reads),
         cmocka_unit_test(none_where_no_provider_takes_them),
         cmocka_unit_test(one_row_where_a_product_can),
+        cmocka_unit_test(codes_through_a_norm_where_all_take_them),
         cmocka_unit_test(halves_where_a_library_computes_both),
         cmocka_unit_test(what_is_not_finite_is_found_in_halves),
     };

@@ -229,6 +229,7 @@ static och_status normed_kernel(const och_device *d, const och_op_call *c, const
     const och_tensor *w = &c->in[OCH_LINEAR_W0];
     const char *known = och_gpu_norm_codes_cut(d, w->dtype);
     char spec[48];
+    if (!writes_normed(d, c)) return och_err_set(err, OCH_UNAVAILABLE, "codes for a norm of y are made by a kernel of their own");
     snprintf(spec, sizeof spec, "F=%s,ADD1=%s", och_format_get(w->dtype)->name, yes(c->attr.linear.ynorm_add_one));
     return cut_kernel(d, "matvec_codes", known, "", spec, out_k, err);
 }

@@ -61,6 +61,8 @@ static const group groups[] = {
     {"linear codes", codes_linear, NULL, FOR_BOARDS},
     {"linear halves", halves_linear, NULL, FOR_BOARDS},
     {"linear codes unasked", codes_default, NULL, FOR_BOARDS},
+    {"linear codes through a norm", codes_through_norms, NULL, FOR_BOARDS},
+    {"linear codes through a norm, no kernel", codes_through_norms_without, NULL, FOR_BOARDS},
     {"linear one row", one_row_linear, NULL, FOR_ALL},
     {"linear one row, codes", one_row_codes, NULL, FOR_BOARDS},
     {"linear one row, no kernel", one_row_without, NULL, FOR_BOARDS},

@@ -124,6 +124,144 @@ static void codes_linear(rig *r) {
     }
 }
 
+/* ---- codes through a norm ---- */
+
+typedef struct normed_codes_case {
+    och_dtype w, v;   /* of what writes, and of what reads: of v's weights where there are three */
+    int n_weights;    /* of the reader; two: a gate */
+    int64_t k, m;
+    bool add_one, coded, bias;
+} normed_codes_case;
+
+static const normed_codes_case normed_codes_cases[] = {
+    {OCH_DTYPE_Q4_K, OCH_DTYPE_Q6_K, 3, 512, 256, false, true, false},
+    {OCH_DTYPE_Q8_0, OCH_DTYPE_Q8_0, 2, 96, 160, true, false, true},
+    {OCH_DTYPE_Q4_0, OCH_DTYPE_Q4_0, 1, 1088, 608, false, true, true},
+    {OCH_DTYPE_Q5_1, OCH_DTYPE_Q5_1, 3, 160, 32, true, false, false},
+};
+
+/* Codes are those of y through the norm, and the squares y's. */
+static void normed_match(const och_tensor *y, const och_op_call *c, const char *what) {
+    static float row[1024], decoded[1024], expected[1024];
+    const float *w = c->in[OCH_LINEAR_YNORM].host, *at = rig_row(y, 0);
+    och_tensor codes;
+    uint64_t squares;
+    int64_t m = y->cols;
+    assert_true(m <= 1024 && och_op_normed_codes(m, &codes, &squares));
+    for (int64_t j = 0; j < m; j++) row[j] = at[j] * (w[j] + (c->attr.linear.ynorm_add_one ? 1.0f : 0.0f));
+    char *encoded = och_malloc_array(codes.row_bytes, 1);
+    assert_non_null(encoded);
+    och_planes_act_encode_row(row, (uint64_t)m, encoded);
+    och_planes_act_decode_row(encoded, (uint64_t)m, expected);
+    och_free(encoded);
+    och_planes_act_decode_row(c->out[OCH_LINEAR_YCODES].host, (uint64_t)m, decoded);
+    for (int64_t b = 0; b < m / 32; b++) {
+        double all = 0, top = 0;
+        for (int64_t j = 32 * b; j < 32 * b + 32; j++) all += (double)at[j] * at[j], top = fmax(top, fabs((double)row[j]));
+        for (int64_t j = 32 * b; j < 32 * b + 32; j++) /* what lies between two codes may go to either */
+            if (!(fabs((double)decoded[j] - expected[j]) <= 1.001 * top / 127))
+                fail_msg("%s: element %lld: expected %.9g, found %.9g", what, (long long)j, (double)expected[j], (double)decoded[j]);
+        float found;
+        memcpy(&found, (const char *)c->out[OCH_LINEAR_YCODES].host + squares + 4 * b, 4);
+        if (!(fabs(found - all) <= 1e-6 * all)) fail_msg("%s: squares of block %lld: expected %.9g, found %.9g", what, (long long)b, all, (double)found);
+    }
+}
+
+static och_op_call normed_reader(rig *r, rng *g, const normed_codes_case *s, och_tensor x, och_tensor norm) {
+    static const int64_t rows[] = {64, 96, 32};
+    och_op_call c = linear_call(x, rig_weight(r, g, s->w, rows[0], s->m, 0.2));
+    c.in[OCH_LINEAR_NORM] = norm;
+    c.attr.linear.norm = (och_attr_rms_norm){1e-5f, s->add_one};
+    c.attr.linear.n_weights = s->n_weights;
+    c.attr.linear.glu = s->n_weights == 2 ? OCH_ACT_SILU : OCH_ACT_NONE;
+    for (int i = 1; i < s->n_weights; i++)
+        c.in[OCH_LINEAR_W0 + i] = rig_weight(r, g, i == 2 ? s->v : s->w, s->n_weights == 2 ? rows[0] : rows[i], s->m, 0.2);
+    for (int i = 0; i < s->n_weights && s->bias; i++) c.in[OCH_LINEAR_B0 + i] = rig_random(r, g, 1, c.in[OCH_LINEAR_W0 + i].rows, 1.0, 0);
+    return c;
+}
+
+static void normed_outputs(rig *r, och_op_call *c) {
+    for (int i = 0; i < (c->attr.linear.glu == OCH_ACT_NONE ? c->attr.linear.n_weights : 1); i++)
+        c->out[i] = rig_tensor(r, OCH_DTYPE_F32, c->in[OCH_LINEAR_X].rows, c->in[OCH_LINEAR_W0 + i].rows, 0);
+}
+
+/* What was made by codes against what was made without them, whose norm was rounded to codes otherwise. */
+static void normed_near(const float *found, const float *expected, int64_t n, const char *what) {
+    double error = 0, all = 0;
+    for (int64_t j = 0; j < n; j++) {
+        error += pow((double)found[j] - expected[j], 2);
+        all += pow((double)expected[j], 2);
+    }
+    if (!(error <= 1e-3 * all)) fail_msg("%s: an error of %.3g of %.3g", what, error, all);
+}
+
+static void codes_normed(rig *r, const char *wish) {
+    bool asked = strcmp(wish, "0") != 0;
+    assert_true(codes_begin(r, OCH_OP_LINEAR));
+    assert_true(och_env_set("OCHRE_NORM_CODES", wish) && och_env_set("OCHRE_OWN_CODES", "0"));
+    r->unasked = !asked;
+    for (size_t i = 0; i < OCH_COUNT(normed_codes_cases); i++)
+        for (int way = 0; way < 3; way++) { /* one row, two, one as among others */
+            const normed_codes_case *s = &normed_codes_cases[i];
+            int64_t n = way == 1 ? 2 : 1;
+            bool invariant = way == 2, takes = way == 0;
+            rng g = {63000 + i};
+            char name[96];
+            snprintf(name, sizeof name, "%s through a norm, %d weights, m %lld, way %d", och_dtype_name(s->w), s->n_weights, (long long)s->m, way);
+            och_op_call plain = linear_call(rig_random(r, &g, n, s->k, 1.0, 0), rig_weight(r, &g, s->w, s->m, s->k, 0.2));
+            if (s->coded) {
+                plain.in[OCH_LINEAR_XCODES] = codes_tensor(r, s->k);
+                for (int64_t row = 0; row < n; row++)
+                    och_planes_act_encode_row(rig_row(&plain.in[OCH_LINEAR_X], row), (uint64_t)s->k,
+                                              (char *)plain.in[OCH_LINEAR_XCODES].host + (uint64_t)row * plain.in[OCH_LINEAR_XCODES].row_bytes);
+            }
+            plain.in[OCH_LINEAR_RESIDUAL] = rig_random(r, &g, n, s->m, 1.0, 0);
+            if (s->bias) plain.in[OCH_LINEAR_B0] = rig_random(r, &g, 1, s->m, 1.0, 0);
+            och_op_call writes = plain;
+            plain.out[0] = rig_tensor(r, OCH_DTYPE_F32, n, s->m, 0);
+            codes_ran(r, &plain, invariant, name);
+            och_tensor t;
+            uint64_t squares;
+            assert_true(och_op_normed_codes(s->m, &t, &squares));
+            writes.out[0] = writes.in[OCH_LINEAR_RESIDUAL]; /* where a residual stream lies */
+            writes.out[OCH_LINEAR_YCODES] = rig_tensor(r, OCH_DTYPE_U8, 1, t.cols, 0);
+            writes.in[OCH_LINEAR_YNORM] = rig_random(r, &g, 1, s->m, 1.0, 0);
+            writes.attr.linear.ynorm_add_one = s->add_one;
+            codes_ran(r, &writes, invariant, name);
+            same_rows(&plain.out[0], &writes.out[0], name);
+            if (takes) normed_match(&writes.out[0], &writes, name);
+            else assert_true(codes_untouched(&writes.out[OCH_LINEAR_YCODES], 0));
+
+            och_op_call reads = normed_reader(r, &g, s, plain.out[0], writes.in[OCH_LINEAR_YNORM]), coded = reads;
+            normed_outputs(r, &reads);
+            codes_ran(r, &reads, invariant, name);
+            coded.in[OCH_LINEAR_XCODES] = writes.out[OCH_LINEAR_YCODES];
+            if (asked && takes) coded.in[OCH_LINEAR_X] = rig_tensor(r, OCH_DTYPE_F32, n, s->m, 0); /* of what tensors are filled with */
+            normed_outputs(r, &coded);
+            if (s->n_weights == 2) coded.out[OCH_LINEAR_YCODES] = codes_tensor(r, coded.out[0].cols);
+            codes_ran(r, &coded, invariant, name);
+            for (int o = 0; o < (s->n_weights == 2 ? 1 : s->n_weights); o++)
+                for (int64_t row = 0; row < n; row++) {
+                    static float decoded[128];
+                    const float *found = rig_row(&coded.out[o], row);
+                    if (s->n_weights == 2) {
+                        och_planes_act_decode_row((const char *)coded.out[OCH_LINEAR_YCODES].host + (uint64_t)row * coded.out[OCH_LINEAR_YCODES].row_bytes,
+                                                  (uint64_t)coded.out[0].cols, decoded);
+                        found = decoded;
+                    }
+                    normed_near(found, rig_row(&reads.out[o], row), reads.out[o].cols, name);
+                    if (s->n_weights != 2 && !(asked && takes)) rig_same_row(&reads.out[o], row, &coded.out[o], row, name);
+                }
+            rig_reset(r);
+        }
+    r->unasked = false;
+    assert_true(och_env_set("OCHRE_NORM_CODES", NULL) && och_env_set("OCHRE_OWN_CODES", NULL));
+}
+
+static void codes_through_norms(rig *r) { codes_normed(r, "1"); }
+/* Without the kernels (nobody asked for them) records do the same in more launches. */
+static void codes_through_norms_without(rig *r) { codes_normed(r, "0"); }
+
 /* Nothing asked: a gate makes codes where each compute unit has a workgroup's blocks. */
 static void codes_default(rig *r) {
     const och_op_provider *p = rig_provider(r, OCH_OP_LINEAR);
