@@ -79,6 +79,8 @@ static void unknown_devices(void **state) {
     for (size_t f = 0; f < OCH_COUNT(formats); f++) {
         assert_string_equal(och_gpu_row_cut(&d, formats[f], 1 << 20, f % 2), "");
         assert_string_equal(och_gpu_codes_cut(&d, formats[f], f % 2), "");
+        assert_null(och_gpu_post_cut(&d, formats[f], false));
+        assert_string_equal(och_gpu_post_cut(&d, formats[f], true), "");
         const och_gpu_tiles *t = och_gpu_tiles_of(&d, formats[f], 1 << 20, 1 << 20);
         assert_true(!*t->spec && !*t->three && !*t->pair);
     }
@@ -97,6 +99,9 @@ static void known_devices(void **state) {
             assert_string_equal(och_gpu_row_cut(&d, format, 0, f % 2), ""); /* rows of the table have a least number */
             const char *codes = och_gpu_codes_cut(&d, format, f % 2);
             if (codes) is_prefix(codes);
+            const char *post = och_gpu_post_cut(&d, format, false), *asked = och_gpu_post_cut(&d, format, true);
+            is_prefix(asked);
+            assert_true(!post || post == asked);
         }
     }
 }

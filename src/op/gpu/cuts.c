@@ -58,19 +58,20 @@ const char *och_gpu_codes_cut(const och_device *d, och_dtype format, bool one) {
     return first < OCH_COUNT(rows) ? NULL : "";
 }
 
-const char *och_gpu_post_cut(const och_device *d, och_dtype format) {
-#define OCH_POST(arch, format, spec) {arch, format, spec},
+const char *och_gpu_post_cut(const och_device *d, och_dtype format, bool asked) {
+#define OCH_POST(arch, format, faster, spec) {arch, format, faster, spec},
     static const struct {
         const char *arch;
         och_dtype format;
+        bool faster;
         const char *spec;
     } rows[] = {
 #include "op/gpu/post.def"
     };
 #undef OCH_POST
     for (size_t i = OCH_GPU_FIND_ROW(d, rows, 0); i < OCH_COUNT(rows); i = OCH_GPU_FIND_ROW(d, rows, i + 1))
-        if (rows[i].format == format) return rows[i].spec;
-    return NULL;
+        if (rows[i].format == format) return asked || rows[i].faster ? rows[i].spec : NULL;
+    return asked ? "" : NULL;
 }
 
 const char *och_gpu_norm_codes_cut(const och_device *d, och_dtype format) {

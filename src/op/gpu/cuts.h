@@ -30,8 +30,8 @@ const char *och_gpu_row_cut(const och_device *d, och_dtype format, int64_t weigh
 const char *och_gpu_codes_cut(const och_device *d, och_dtype format, bool one);
 
 /* Products of one row that turn q and k and write the state, beside weights of q and k of that format (post.def). NULL: they were
- * not measured to be faster. */
-const char *och_gpu_post_cut(const och_device *d, och_dtype format);
+ * not measured to be faster; where they are asked for all the same they are cut so, or "". */
+const char *och_gpu_post_cut(const och_device *d, och_dtype format, bool asked);
 
 /* Products that write codes through a norm (norm_codes.def); "" where no row is the device's and the format's. */
 const char *och_gpu_norm_codes_cut(const och_device *d, och_dtype format);

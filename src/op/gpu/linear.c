@@ -199,9 +199,9 @@ static och_status qkv_kernel(const och_device *d, const och_op_call *c, bool squ
 static const char *posted(const och_device *d, const och_op_call *c) {
     const och_attr_qkv_post *a = &c->attr.linear.post;
     int wish = och_gpu_wish_of(d).one_row;
-    if (wish <= 0 || !together(c) || a->kv.head_dim % 16) return NULL; /* heads: whole workgroups */
-    const char *cut = och_gpu_post_cut(d, c->in[OCH_LINEAR_W0].dtype);
-    return cut ? cut : "";
+    bool own = wish < 0 && may_own(d, c) && !och_op_codes(och_op_xcodes(c), 1);
+    if (!wish || own || !together(c) || a->kv.head_dim % 16) return NULL; /* heads: whole workgroups */
+    return och_gpu_post_cut(d, c->in[OCH_LINEAR_W0].dtype, wish > 0);
 }
 
 static och_status post_kernel(const och_device *d, const och_op_call *c, bool squares, const och_gpu_kernel **out_k, och_err *err) {
