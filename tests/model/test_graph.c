@@ -385,6 +385,37 @@ static void what_is_not_finite_is_found_in_codes(void **state) {
     assert_true(och_env_set("OCHRE_NEXT_CODES", NULL));
 }
 
+/* A key that is none and went into the state at once is found where attention reads it. */
+static void what_is_not_finite_is_found_behind_the_state(void **state) {
+    (void)state;
+    static const uint16_t nan = 0x7e00;
+    for (size_t b = 0; b < n_boards; b++) {
+        assert_true(och_env_set("OCHRE_ONE_ROW", "1"));
+        och_device *device = open_board(boards[b]);
+        och_model *model;
+        och_model_options mo = {0};
+        ok(och_model_open_synthetic("tiny", OCH_DTYPE_Q8_0, device, &mo, &model, &err));
+        och_session *s = open_session(model, OCH_GRAPHS_OFF, false);
+        const och_tensor *key = och_model_weight(model, OCH_ROLE_K, 1);
+        uint64_t scales, n_bytes;
+        assert_true(och_planes_plane(key->dtype, (uint64_t)key->cols, och_planes_find(key->dtype, "d"), &scales, &n_bytes));
+        ok(device->vtable->copy_to_device(s->queue, och_dev_addr_add(key->addr, scales), &nan, sizeof nan, &err));
+        ok(device->vtable->synchronise(s->queue, &err));
+        int32_t id, t[2] = {5, 6};
+        ok(och_session_sequence_create(s, &id, &err));
+        for (int n = 1; n < 3; n++) { /* of more rows in what the product wrote */
+            assert_int_equal(och_session_step(s, &(och_span){id, t, n, 1}, 1, &err), OCH_DEVICE);
+            if (!strstr(err.message, n == 1 ? "layer 1, op attention by provider kernel" : "layer 1, op linear by provider "))
+                fail_msg("%s, %d tokens: %s", boards[b], n, err.message);
+            och_err_clear(&err);
+        }
+        och_session_destroy(s);
+        och_model_close(model);
+        och_device_release(device);
+    }
+    assert_true(och_env_set("OCHRE_ONE_ROW", NULL));
+}
+
 /* ---- graphs that are none: the device's table, and one that does wrong around it ---- */
 
 typedef enum defect { SNAPSHOT, STALE_HANDLE, AT_CAPTURE_ONLY, NO_DEFECT } defect;
@@ -661,6 +692,7 @@ int main(void) {
         cmocka_unit_test(codes_through_norms_are_near),
         cmocka_unit_test(one_row_gives_the_same_bytes),
         cmocka_unit_test(what_is_not_finite_is_found_in_codes),
+        cmocka_unit_test(what_is_not_finite_is_found_behind_the_state),
         cmocka_unit_test(a_graph_that_is_none_is_found),
         cmocka_unit_test(a_cold_capture_names_the_call),
         cmocka_unit_test(who_decides),
