@@ -39,7 +39,7 @@ static const och_usage usage = {
 
 typedef struct shape {
     int32_t rows, k, m[OCH_LINEAR_MAX_WEIGHTS], n_m, context, heads, kv_heads, head_dim;
-    bool gate, norm, residual, codes, state; /* of linear */
+    bool gate, norm, residual, codes, next_norm, state; /* of linear */
     och_dtype dtype;
 } shape;
 
@@ -51,6 +51,16 @@ static och_tensor typed(och_dtype t, int64_t rows, int64_t cols) {
 static och_tensor f32(int64_t rows, int64_t cols) { return typed(OCH_DTYPE_F32, rows, cols); }
 static och_tensor i32(int64_t rows, int64_t cols) {
     return (och_tensor){.dtype = OCH_DTYPE_I32, .rows = rows, .cols = cols, .row_bytes = (uint64_t)cols * 4};
+}
+
+/* Codes of rows of k elements, for a norm or not. */
+static och_tensor codes_of(int64_t k, bool normed) {
+    och_tensor t = {.dtype = OCH_DTYPE_U8, .rows = OCH_OP_CODES_ROWS};
+    uint64_t squares;
+    if (normed ? !och_op_normed_codes(k, &t, &squares) : !och_planes_act_row_bytes((uint64_t)k, &t.row_bytes))
+        return (och_tensor){.dtype = OCH_DTYPE_U8}; /* refused by the op's check */
+    t.cols = (int64_t)t.row_bytes;
+    return t;
 }
 
 enum { BLOCK = 32, READ_BYTES = 1 << 30 };
@@ -79,9 +89,12 @@ static void make_call(const shape *s, och_op_id op, och_op_call *c) {
         c->attr.linear.norm.eps = 1e-6f;
         c->in[OCH_LINEAR_X] = f32(s->rows, s->k);
         if (s->norm) c->in[OCH_LINEAR_NORM] = f32(1, s->k);
-        uint64_t row;
-        if (s->codes && och_planes_act_row_bytes((uint64_t)s->k, &row))
-            c->in[OCH_LINEAR_XCODES] = (och_tensor){.dtype = OCH_DTYPE_U8, .rows = OCH_OP_CODES_ROWS, .cols = (int64_t)row, .row_bytes = row};
+        if (s->codes) c->in[OCH_LINEAR_XCODES] = codes_of(s->k, s->norm);
+        if (s->codes && s->norm && s->gate) c->out[OCH_LINEAR_YCODES] = codes_of(s->m[0], false); /* as what reads such codes has it */
+        if (s->next_norm) {
+            c->in[OCH_LINEAR_YNORM] = f32(1, s->m[0]);
+            c->out[OCH_LINEAR_YCODES] = codes_of(s->m[0], true);
+        }
         if (s->residual) c->in[OCH_LINEAR_RESIDUAL] = f32(s->rows, s->m[0]);
         for (int i = 0; i < c->attr.linear.n_weights; i++) {
             c->in[OCH_LINEAR_W0 + i] = typed(weight, s->m[s->gate ? 0 : i], s->k);
@@ -363,7 +376,8 @@ int och_cmd_bench_op(int argc, char **argv) {
         {"gate", 0, OCH_OPT_FLAG, &s.gate, 0, 0, NULL, "linear: a gate and its product, m rows each", NULL},
         {"norm", 0, OCH_OPT_FLAG, &s.norm, 0, 0, NULL, "linear: x is normed before", NULL},
         {"residual", 0, OCH_OPT_FLAG, &s.residual, 0, 0, NULL, "linear: a residual is added", NULL},
-        {"codes", 0, OCH_OPT_FLAG, &s.codes, 0, 0, NULL, "linear: x comes as codes, as from a gate or attention", NULL},
+        {"codes", 0, OCH_OPT_FLAG, &s.codes, 0, 0, NULL, "linear: x comes as codes, as from a gate or attention; behind --norm from a product", NULL},
+        {"next-norm", 0, OCH_OPT_FLAG, &s.next_norm, 0, 0, NULL, "linear: y goes on as codes for a norm too", NULL},
         {"state", 0, OCH_OPT_FLAG, &s.state, 0, 0, NULL, "linear: of q, k and v, which go turned into a state of F16", NULL},
         {"context", 0, OCH_OPT_I32, &s.context, 1, 1 << 22, "N", "attention: tokens of the state (default: 4096)", NULL},
         {"heads", 0, OCH_OPT_I32, &s.heads, 1, 1024, "N", "query heads (default: 32)", NULL},
@@ -390,8 +404,8 @@ int och_cmd_bench_op(int argc, char **argv) {
     }
     if (s.n_m > 1 && (op != OCH_OP_LINEAR || s.gate))
         return och_main_usage("bench", "bench op: --m: several weights, and --state, are for linear without --gate alone");
-    if ((s.gate || s.norm || s.residual || s.codes || s.state) && op != OCH_OP_LINEAR)
-        return och_main_usage("bench", "bench op: --gate, --norm, --residual, --codes and --state are linear's, not %s's", args[0]);
+    if ((s.gate || s.norm || s.residual || s.codes || s.next_norm || s.state) && op != OCH_OP_LINEAR)
+        return och_main_usage("bench", "bench op: --gate, --norm, --residual, --codes, --next-norm and --state are linear's, not %s's", args[0]);
     if (s.codes && (s.rows > OCH_OP_CODES_ROWS || s.k % 32))
         return och_main_usage("bench", "bench op: --codes: expected up to %d rows of whole blocks of 32 columns, found %d of %d",
                               OCH_OP_CODES_ROWS, s.rows, s.k);

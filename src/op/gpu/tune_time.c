@@ -177,8 +177,10 @@ static och_status set_up(bench *b, const och_op_call *call, och_err *err) {
     OCH_TRY(upload_weights(b, err));
     b->ctx = (och_op_ctx){.queue = b->q, .scratch = b->scratch.host, .scratch_addr = b->scratch.addr,
                           .scratch_bytes = b->scratch.size_bytes};
-    const och_tensor *codes = &b->call.in[OCH_LINEAR_XCODES];
-    if (och_tensor_present(codes)) OCH_TRY(och_gpu_codes_of(&b->ctx, x, codes, err));
+    const och_tensor *codes = och_op_codes(och_op_xcodes(&b->call), 1), *normed = och_op_xnormed(&b->call);
+    if (codes) OCH_TRY(och_gpu_codes_of(&b->ctx, x, codes, err));
+    if (normed)
+        OCH_TRY(och_gpu_normed_codes_of(&b->ctx, x, &b->call.in[OCH_LINEAR_NORM], b->call.attr.linear.norm.add_one, normed, err));
     b->expected = och_malloc_array((size_t)n_results(b), sizeof *b->expected);
     b->found = och_malloc_array((size_t)n_results(b), sizeof *b->found);
     if (!b->expected || !b->found) return och_err_nomem(err, (uint64_t)n_results(b) * 8, "a product's results");
@@ -208,9 +210,9 @@ static och_status run(bench *b, int n, och_err *err) {
 /* The rows of all results one after the other, or what the codes say. */
 static och_status results(bench *b, float *out, och_err *err) {
     const och_device_vtable *v = b->q->device->vtable;
-    const och_tensor *codes = &b->call.out[OCH_LINEAR_YCODES];
+    const och_tensor *codes = och_op_codes(och_op_ycodes(&b->call), 1);
     float *at = out;
-    if (och_tensor_present(codes)) {
+    if (codes) {
         char *row = och_malloc_array(codes->row_bytes, 1);
         if (!row) return och_err_nomem(err, codes->row_bytes, "a product's results");
         och_status st = v->copy_to_host(b->q, row, codes->addr, codes->row_bytes, err);
@@ -245,7 +247,7 @@ static bool agree(const bench *b) {
         error += d * d;
         all += (double)b->expected[i] * (double)b->expected[i];
     }
-    return error <= all * (och_tensor_present(&b->call.out[OCH_LINEAR_YCODES]) ? CODES_BOUND : BOUND); /* false for NaN */
+    return error <= all * (och_op_codes(och_op_ycodes(&b->call), 1) ? CODES_BOUND : BOUND); /* false for NaN */
 }
 
 static bool is_new(const bench *b, const candidate *c) {
