@@ -104,7 +104,7 @@ static void make(product *p, och_gpu_cut_kind kind, och_dtype f, och_dtype g) {
     float x[K];
     double sums[3][M];
     uint64_t row;
-    int n = kind == OCH_GPU_CUT_VEC ? 1 : kind == OCH_GPU_CUT_QKV ? 3 : 2;
+    int n = kind == OCH_GPU_CUT_VEC || kind == OCH_GPU_CUT_NORMED ? 1 : kind == OCH_GPU_CUT_QKV ? 3 : 2;
     bool gated = n == 2;
     memset(p, 0, sizeof *p);
     c->op = OCH_OP_LINEAR;
@@ -121,6 +121,13 @@ static void make(product *p, och_gpu_cut_kind kind, och_dtype f, och_dtype g) {
     if (kind == OCH_GPU_CUT_CODES) {
         CHECK(och_planes_act_row_bytes(M, &row));
         c->out[OCH_LINEAR_YCODES] = zeros(p, OCH_DTYPE_U8, OCH_OP_CODES_ROWS, (int64_t)row);
+    }
+    if (kind == OCH_GPU_CUT_NORMED) {
+        och_tensor codes;
+        uint64_t squares;
+        CHECK(och_op_normed_codes(M, &codes, &squares));
+        c->out[OCH_LINEAR_YCODES] = zeros(p, OCH_DTYPE_U8, 1, codes.cols);
+        c->in[OCH_LINEAR_YNORM] = zeros(p, OCH_DTYPE_F32, 1, M);
     }
     for (int i = 0; i < (gated ? 1 : n); i++)
         for (int r = 0; r < M; r++) p->expected[p->n_expected++] = gated ? gate(sums[0][r]) * sums[1][r] : sums[i][r];
@@ -145,9 +152,9 @@ static double apart(const float *y, const product *p) {
 }
 
 static void read_results(product *p, float *out) {
-    const och_tensor *codes = &p->call.out[OCH_LINEAR_YCODES];
+    const och_tensor *codes = och_op_codes(och_op_ycodes(&p->call), 1);
     char row[4 * M];
-    if (och_tensor_present(codes)) {
+    if (codes) {
         OK(device->vtable->copy_to_host(queue, row, codes->addr, codes->row_bytes, &err));
         OK(device->vtable->synchronise(queue, &err));
         och_planes_act_decode_row(row, M, out);
@@ -206,6 +213,7 @@ static void found_kept_taken(const char *board, och_gpu_cut_kind kind, och_dtype
     uint64_t bytes, count, bytes_before, count_before;
     own_cache();
     if (kind == OCH_GPU_CUT_CODES) CHECK(och_env_set("OCHRE_NEXT_CODES", "1")); /* of so small a product too */
+    if (kind == OCH_GPU_CUT_NORMED) CHECK(och_env_set("OCHRE_NORM_CODES", "1"));
     open_board(board);
     make(&p, kind, f, g);
     run(&p, before);
@@ -255,7 +263,7 @@ static void found_kept_taken(const char *board, och_gpu_cut_kind kind, och_dtype
     read_results(&p, replayed);
     CHECK(!memcmp(after, replayed, (size_t)p.n_expected * sizeof *after));
     OK(device->vtable->graph_destroy(graph, &err));
-    if (kind != OCH_GPU_CUT_CODES) { /* whose sums have one order whatever the cut */
+    if (kind != OCH_GPU_CUT_CODES && kind != OCH_GPU_CUT_NORMED) { /* whose sums have one order whatever the cut */
         ctx.batch_invariant = true;
         och_trace_names(p.names, sizeof p.names);
         OK(och_gpu_linear_run(&ctx, &p.call, &err));
@@ -277,6 +285,9 @@ TEST(one_matrix_discrete) { found_kept_taken("sim:gfx942", OCH_GPU_CUT_VEC, OCH_
 TEST(q_k_v) { found_kept_taken("sim:gfx1151", OCH_GPU_CUT_QKV, OCH_DTYPE_Q4_K, OCH_DTYPE_Q6_K, "ROWS=2,U=2,", 2000); }
 TEST(gate_and_up) { found_kept_taken("sim:gfx1151", OCH_GPU_CUT_GLU, OCH_DTYPE_F16, OCH_DTYPE_F16, "U=2,", 1000); }
 TEST(gate_and_up_to_codes) { found_kept_taken("sim:gfx1151", OCH_GPU_CUT_CODES, OCH_DTYPE_Q4_K, OCH_DTYPE_Q4_K, "WAVES=16,", 2000); }
+TEST(one_matrix_through_a_norm) {
+    found_kept_taken("sim:gfx942", OCH_GPU_CUT_NORMED, OCH_DTYPE_Q4_K, OCH_DTYPE_Q4_K, "EARLY=1,WAVES=4,", 2000);
+}
 
 /* A plan's record: its memo is made with the stored cut. */
 TEST(a_plan_takes_it) {
@@ -691,8 +702,9 @@ TEST(the_list) {
             CHECK(strlen(cut) < OCH_GPU_CUT_BYTES && cut[strlen(cut) - 1] == ',');
             for (size_t i = 0; i < n; i++) CHECK(strcmp(cut, och_gpu_cut_at((och_gpu_cut_kind)kind, i)) != 0);
             for (int q = 0; q < 2; q++) {
-                const char *more = kind == OCH_GPU_CUT_QKV ? q ? ",G=Q6_K" : ",G=F16" : kind == OCH_GPU_CUT_VEC ? "" : ",ACT=1";
-                if (kind == OCH_GPU_CUT_CODES && !q) continue; /* codes of halves there are none */
+                bool one = kind == OCH_GPU_CUT_VEC || kind == OCH_GPU_CUT_NORMED, codes = kind == OCH_GPU_CUT_CODES || kind == OCH_GPU_CUT_NORMED;
+                const char *more = kind == OCH_GPU_CUT_QKV ? q ? ",G=Q6_K" : ",G=F16" : one ? "" : ",ACT=1";
+                if (codes && !q) continue; /* of halves there are none */
                 OK(och_gpu_kernel_get(device, och_gpu_cut_kernel((och_gpu_cut_kind)kind), NULL, &err, "%sF=%s%s", cut, q ? "Q4_K" : "F16",
                                       more));
             }
@@ -710,7 +722,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(records_are_kept), cmocka_unit_test(the_list),    cmocka_unit_test(one_matrix),
         cmocka_unit_test(one_matrix_discrete), cmocka_unit_test(q_k_v),    cmocka_unit_test(gate_and_up),
-        cmocka_unit_test(gate_and_up_to_codes), cmocka_unit_test(a_plan_takes_it), cmocka_unit_test(no_winner),
+        cmocka_unit_test(gate_and_up_to_codes), cmocka_unit_test(one_matrix_through_a_norm), cmocka_unit_test(a_plan_takes_it), cmocka_unit_test(no_winner),
         cmocka_unit_test(stopped),          cmocka_unit_test(no_memory),   cmocka_unit_test(another_text), cmocka_unit_test(not_to_be_had),
         cmocka_unit_test(a_broken_file)};
     return cmocka_run_group_tests(tests, NULL, NULL);

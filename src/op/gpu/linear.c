@@ -231,7 +231,11 @@ static och_status normed_kernel(const och_device *d, const och_op_call *c, const
     char spec[48];
     if (!writes_normed(d, c)) return och_err_set(err, OCH_UNAVAILABLE, "codes for a norm of y are made by a kernel of their own");
     snprintf(spec, sizeof spec, "F=%s,ADD1=%s", och_format_get(w->dtype)->name, yes(c->attr.linear.ynorm_add_one));
-    return cut_kernel(d, "matvec_codes", known, "", spec, out_k, err);
+    const char *cut = och_gpu_tune_cut(d, OCH_GPU_CUT_NORMED, w, known);
+    och_status st = cut_kernel(d, "matvec_codes", cut, known, spec, out_k, err);
+    if (!och_gpu_absent(st) || !*known) return st;
+    och_err_clear(err);
+    return och_gpu_kernel_get(d, "matvec_codes", out_k, err, "%s", spec);
 }
 
 static och_status squares_kernel(const och_device *d, bool add_one, const och_gpu_kernel **out_k, och_err *err) {

@@ -8,7 +8,7 @@
 #include <string.h>
 
 const char *och_gpu_cut_kernel(och_gpu_cut_kind kind) {
-    static const char *const names[OCH_GPU_CUT_KINDS] = {"matvec", "matvec_qkv", "matvec_glu", "matvec_glu_codes"};
+    static const char *const names[OCH_GPU_CUT_KINDS] = {"matvec", "matvec_qkv", "matvec_glu", "matvec_glu_codes", "matvec_codes"};
     return names[kind];
 }
 

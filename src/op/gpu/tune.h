@@ -1,5 +1,5 @@
 /* How products with one row of activations are cut (ROWS, U, EARLY, OCC, WAVES of matvec, matvec_qkv, matvec_glu,
- * matvec_glu_codes), as measured on the device itself (ochre tune): one file of the cache's folder, under device,
+ * matvec_glu_codes, matvec_codes), as measured on the device itself (ochre tune): one file of the cache's folder, under device,
  * architecture, driver and a digest of the kernel's text, then kernel, formats and shape. A device's cuts are read when its
  * first product asks, before anything is recorded; a product that was not measured, or of which nothing was faster, has the
  * choice that it has without (tuned.def, codes.def). */
@@ -21,6 +21,7 @@ typedef enum och_gpu_cut_kind {
     OCH_GPU_CUT_QKV,   /* matvec_qkv */
     OCH_GPU_CUT_GLU,   /* matvec_glu */
     OCH_GPU_CUT_CODES, /* matvec_glu_codes */
+    OCH_GPU_CUT_NORMED, /* matvec_codes */
     OCH_GPU_CUT_KINDS
 } och_gpu_cut_kind;
 const char *och_gpu_cut_kernel(och_gpu_cut_kind kind);
