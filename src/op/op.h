@@ -167,7 +167,7 @@ typedef struct och_attr_glu {
  * the norm of a row comes to but for its own factor rsqrt(mean(y_0^2) + eps). Behind them, at the next multiple of 16 bytes, lies the
  * sum of y_0^2 of each block, float32. xcodes beside a norm are the same of x, and the reader multiplies its sums by the factor. As a
  * tensor U8 [1, bytes] (och_op_normed_codes). A call of one row that need not be computed as among others writes them beside y_0, and
- * may read either them or x; any other call is as if it had none. Results are those of the norm up to what codes hold. */
+ * may read either them or x; any other call is as if it had none. Codes are those of the normed row, up to a last bit of what they are made of. */
 #define OCH_OP_CODES_ROWS 8
 
 typedef struct och_op_call {

@@ -62,6 +62,7 @@ static const group groups[] = {
     {"linear halves", halves_linear, NULL, FOR_BOARDS},
     {"linear codes unasked", codes_default, NULL, FOR_BOARDS},
     {"linear codes through a norm", codes_through_norms, NULL, FOR_BOARDS},
+    {"linear codes through a norm, odd", codes_through_norms_odd, NULL, FOR_BOARDS},
     {"linear codes through a norm, no kernel", codes_through_norms_without, NULL, FOR_BOARDS},
     {"linear one row", one_row_linear, NULL, FOR_ALL},
     {"linear one row, codes", one_row_codes, NULL, FOR_BOARDS},
