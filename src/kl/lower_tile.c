@@ -98,7 +98,7 @@ typedef struct element_call {
     och_kl_type type; /* of a value */
 } element_call;
 
-/* Binds (i, j, v), of a row vector's elements (i, v), and lowers the lambda. */
+/* Binds (i, j, v) or (i, j, v, u), u of the other tile, of a row vector's elements (i, v), and lowers the lambda. */
 static bool element(element_call *c, och_kl_list *to, const och_kl_tile_at *at, och_kl_val *out) {
     och_kl_spec *s = c->s;
     const och_kl_expr *l = c->lambda;
@@ -113,10 +113,10 @@ static bool element(element_call *c, och_kl_list *to, const och_kl_tile_at *at, 
     s->loop = NULL;
     s->depth++;
     const och_kl_name *p = l->params;
-    och_kl_ir *const part[3] = {at->row, at->col ? at->col : at->value, at->value};
-    och_kl_val v[3];
+    och_kl_ir *const part[4] = {at->row, at->col ? at->col : at->value, at->value, at->beside};
+    och_kl_val v[4];
     bool ok = och_kl_count(s, l->pos);
-    for (int i = 0; i < (at->col ? 3 : 2) && ok; i++, p = p->next) {
+    for (int i = 0; i < (at->beside ? 4 : at->col ? 3 : 2) && ok; i++, p = p->next) {
         v[i] = och_kl_val_ir(part[i], OCH_KL_L_LANE);
         ok = v[i].kind != OCH_KL_V_BAD && och_kl_bind(s, p->name, p->pos, v[i], true);
     }
@@ -165,7 +165,7 @@ bool och_kl_tile_method(och_kl_spec *s, const och_kl_expr *e, const och_kl_val *
         return och_kl_error(s->diag, e->pos,
                             "a tile has no .%s(...): there are mma, mma_t, map, each, row_max, row_sum, rows, columns, to_lds", name);
     }
-    if (n != takes[m])
+    if (n != takes[m] && !(m == MAP && n == 2))
         return och_kl_error(s->diag, e->pos, "%s takes %d %s, found %d", name, takes[m],
                             takes[m] == 1 ? "argument" : "arguments", n);
     char what[24] = "a tile's ";
@@ -215,19 +215,23 @@ bool och_kl_tile_method(och_kl_spec *s, const och_kl_expr *e, const och_kl_val *
         s->n_pending++;
         if (s->list != s->pipe_do) och_kl_end_products(s, e->pos);
     } else if (m == 1 || m == 2) {
-        const och_kl_expr *l = e->args;
-        int params = 0;
+        const och_kl_expr *l = n == 2 ? e->args->next : e->args;
+        och_kl_val other = {0};
+        int params = 0, expected = n == 2 ? 4 : 3;
+        if (n == 2 && !och_kl_eval(s, e->args, &other)) return false;
+        if (n == 2 && other.kind != OCH_KL_V_TILE)
+            return och_kl_error(s->diag, e->args->pos, "map takes another tile, whose elements are read, and (i, j, v, u) => e");
         if (l->kind != OCH_KL_E_LAMBDA) return och_kl_error(s->diag, l->pos, "%s takes (i, j, v) => ...", name);
         for (const och_kl_name *p = l->params; p; p = p->next) params++;
-        if (params != 3)
-            return och_kl_error(s->diag, l->pos, "%s takes a function of row, column and value, found %d names", name,
-                                params);
+        if (params != expected)
+            return och_kl_error(s->diag, l->pos, "%s takes a function of row, column and value%s, found %d names", name,
+                                n == 2 ? " and the other tile's" : "", params);
         if (m == 1 && !l->a)
             return och_kl_error(s->diag, l->pos, "map takes a value: (i, j, v) => e; each takes statements");
         element_call c = {s, l, t, och_kl_type_of(t->base, 1)};
         int errors = s->diag->n_errors;
         if (m == 1)
-            st = och_kl_tile_map(s->code, s->list, e->pos, t, map_element, &c, &err);
+            st = och_kl_tile_map(s->code, s->list, e->pos, t, n == 2 ? other.tile : NULL, map_element, &c, &err);
         else
             st = och_kl_tile_each(s->code, s->list, e->pos, t, each_element, &c, &err);
         if (s->diag->n_errors != errors || s->n_nodes > OCH_KL_MAX_NODES) return false;

@@ -164,7 +164,7 @@ och_status och_kl_tile_create(och_kl_code *c, och_kl_list *to, och_kl_pos pos, c
 och_status och_kl_tile_columns(och_kl_code *c, och_kl_tile *t, int64_t first, int64_t n, och_kl_tile **out_tile, och_err *err) {
     *out_tile = NULL;
     int64_t unit = t->matrix->n > 16 ? t->matrix->n : 16;
-    if (t->wave_cols != 1 || t->by_fours)
+    if (t->wave_cols != 1 || t->across)
         return och_err_set(err, OCH_INVALID, "columns of a tile over %u waves along them: expected one, as the kernel says", t->wave_cols);
     if (first < 0 || n < 1 || first % unit || n % unit || first + n > t->cols)
         return och_err_set(err, OCH_INVALID, "columns %lld and %lld more of %u: expected multiples of %lld within", (long long)first, (long long)n,
@@ -203,16 +203,27 @@ static och_kl_tile_at element(och_kl_code *c, och_kl_pos pos, const och_kl_tile 
     return at;
 }
 
-och_status och_kl_tile_map(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t, och_kl_tile_map_fn value,
-                           void *self, och_err *err) {
+/* Elements of both are then the same lanes', in the same order. */
+static bool lies_as(const och_kl_tile *t, const och_kl_tile *o) {
+    return t->base == o->base && t->rows == o->rows && t->cols == o->cols && t->wave_rows == o->wave_rows && t->wave_cols == o->wave_cols &&
+           t->matrix == o->matrix && t->by_fours == o->by_fours && t->across == o->across;
+}
+
+och_status och_kl_tile_map(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t, och_kl_tile *other,
+                           och_kl_tile_map_fn value, void *self, och_err *err) {
+    if (other && !lies_as(t, other))
+        return och_err_set(err, OCH_INVALID, "a tile of %u x %u over %u x %u waves: expected one that lies as the %u x %u over %u x %u", other->rows,
+                           other->cols, other->wave_rows, other->wave_cols, t->rows, t->cols, t->wave_rows, t->wave_cols);
     och_kl_tile_layout l;
     och_kl_tile_layout_of(t->matrix, t->across, &l);
     och_kl_tile_touch(c, to, pos, t);
+    if (other) och_kl_tile_touch(c, to, pos, other);
     for (uint32_t fr = 0; fr < t->frag_rows; fr++)
         for (uint32_t fc = 0; fc < t->frag_cols; fc++) {
             och_kl_ir *elems[64];
             for (uint32_t e = 0; e < l.n_elems; e++) {
                 och_kl_tile_at at = element(c, pos, t, &l, fr, fc, e);
+                if (other) at.beside = element(c, pos, other, &l, fr, fc, e).value;
                 if (c->failed) return och_kl_tile_done(c, err);
                 elems[e] = value(self, to, &at);
                 if (!elems[e])

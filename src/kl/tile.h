@@ -48,6 +48,7 @@ typedef struct och_kl_rowvec {
 typedef struct och_kl_tile_at {
     och_kl_ir *row, *col; /* i32, lane values */
     och_kl_ir *value;     /* of the tile's base */
+    och_kl_ir *beside;    /* the same element of the other tile; NULL: there is none */
     uint32_t row_slot;    /* constant */
 } och_kl_tile_at;
 
@@ -78,8 +79,8 @@ OCH_WARN_UNUSED och_status och_kl_tile_create(och_kl_code *c, och_kl_list *to, o
 OCH_WARN_UNUSED och_status och_kl_tile_columns(och_kl_code *c, och_kl_tile *t, int64_t first, int64_t n, och_kl_tile **out_tile,
                                                och_err *err);
 
-/* acc[i][j] += sum over k of A[i][k] * Bt[j][k]. A and Bt of one type: f16 or bf16 for an f32 tile, i8 for an i32 one.
- * INVALID: types, extents that differ from the tile's, a depth that is no multiple of 16 (f16, bf16) or 32 (i8), a
+/* acc[i][j] += sum over k of A[i][k] * Bt[j][k]. A and Bt of one type: f16 or bf16 for an f32 tile, i8 for an i32 one. Where Bt has
+ * fewer rows than the tile columns, the matrices that follow it in LDS are the rest. INVALID: types, extents that differ from the tile's, a depth that is no multiple of 16 (f16, bf16) or 32 (i8), a
  * stride that is no multiple of 8 elements (16 of i8). LDS must have been written and a barrier passed.
  * Where the target has instructions of four waves and the operands lie as these want them, the tile is laid out for them at its
  * first use, and what they do is only begun: `pending`. Everything below waits for it first; before LDS is written again somebody
@@ -104,9 +105,10 @@ bool och_kl_tile_is_long(const och_kl_tile *t);
 /* The same of all but the youngest `most` groups of them (what one mma begins is a group). */
 void och_kl_tile_wait_for(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t, int most);
 
-/* acc = e for every element: `value` returns the new one (NULL on failure) and may append code to `to` first. */
+/* acc = e for every element: `value` returns the new one (NULL on failure) and may append code to `to` first. `other`: a tile whose
+ * elements it reads too, of the same type, shape and split; NULL: none. INVALID: it lies otherwise. */
 typedef och_kl_ir *(*och_kl_tile_map_fn)(void *self, och_kl_list *to, const och_kl_tile_at *at);
-OCH_WARN_UNUSED och_status och_kl_tile_map(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t,
+OCH_WARN_UNUSED och_status och_kl_tile_map(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_kl_tile *t, och_kl_tile *other,
                                            och_kl_tile_map_fn value, void *self, och_err *err);
 /* The same for effects: what `body` appends. Returns false on failure. */
 typedef bool (*och_kl_tile_each_fn)(void *self, och_kl_list *to, const och_kl_tile_at *at);

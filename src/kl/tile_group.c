@@ -67,7 +67,9 @@ bool och_kl_tile_by_fours(och_kl_code *c, och_kl_pos pos, och_kl_tile *t, const 
     if (!(c->profile.target.target->ops & OCH_GROUP_MATRIX) || t->base != OCH_KL_F32 || a->lds->type.base != bt->lds->type.base) return false;
     if (t->matrix->m != 16 || t->matrix->n != 8 || !operand_fits(c, a) || !operand_fits(c, bt)) return false;
     if (t->by_fours) return true;
-    if (t->settled || t->given_split || waves % OCH_KL_GROUP_WAVES) return false;
+    /* 16 rows a wave are the same ones either way; a split that is given and one matrix are for those that begin out of registers. */
+    bool same = t->wave_cols == 1 && t->frag_rows == 1 && bt->rows < t->cols && t->cols <= OCH_KL_GROUP_MOST_COLS;
+    if (t->settled || (t->given_split && !same) || waves % OCH_KL_GROUP_WAVES) return false;
     if (!split(t, fours, &rows, &cols)) return lay_across(c, pos, t, fours);
     och_kl_ir *four = och_kl_binary(c, pos, '/', och_kl_use(c, pos, t->wave), och_kl_tile_i32(c, pos, OCH_KL_GROUP_WAVES));
     och_kl_ir *in_four = och_kl_binary(c, pos, '%', och_kl_use(c, pos, t->wave), och_kl_tile_i32(c, pos, OCH_KL_GROUP_WAVES));

@@ -288,7 +288,10 @@ och_status och_kl_tile_mma(och_kl_code *c, och_kl_list *to, och_kl_pos pos, och_
     och_kl_base in = a->lds->type.base;
     OCH_TRY(check_types(t, in, bt->lds->type.base, err));
     OCH_TRY(check_operand(a, "A", t->rows, in, err));
-    OCH_TRY(check_operand(bt, "Bt", t->cols, in, err));
+    bool several = bt->rows && bt->rows % 8 == 0 && bt->rows < t->cols && t->cols % bt->rows == 0;
+    OCH_TRY(check_operand(bt, "Bt", several ? bt->rows : t->cols, in, err));
+    if (several && bt->matrices % (t->cols / bt->rows))
+        return och_err_set(err, OCH_INVALID, "%u matrices are Bt, of an array of %u: expected a multiple", t->cols / bt->rows, bt->matrices);
     if (a->depth != bt->depth)
         return och_err_set(err, OCH_INVALID, "A has %u columns and Bt %u: expected as many", a->depth, bt->depth);
     if (och_kl_tile_by_fours(c, pos, t, a, bt)) {

@@ -820,6 +820,88 @@ static void digests(kernel_rig *k) {
     }
 }
 
+/* Products of halves, and what they are without rounding; weights of F16 are their planes. */
+enum { TILED_N = 70, TILED_M = 52, TILED_K = 200, TILED_W = 2, TILED_PARTS = 8 };
+static struct {
+    uint16_t a[TILED_N * TILED_K], w[TILED_W][TILED_M * TILED_K];
+    float scale[TILED_N], bias[TILED_W][TILED_M], residual[TILED_N * TILED_M], parts[TILED_PARTS][TILED_N * TILED_M];
+} tiled;
+static double tiled_sum(int w, int r, int c, int from, int to) {
+    double s = 0;
+    for (int i = from; i < to; i++) s += (double)och_f16_to_f32(tiled.a[r * TILED_K + i]) * (double)och_f16_to_f32(tiled.w[w][c * TILED_K + i]);
+    return s;
+}
+static void tiled_fill(void) {
+    uint64_t row;
+    state = 14;
+    assert_true(och_planes_row_bytes(OCH_DTYPE_F16, TILED_K, &row) && row == 2 * TILED_K);
+    for (int i = 0; i < TILED_N * TILED_K; i++) tiled.a[i] = och_f32_to_f16(gauss());
+    for (int i = 0; i < TILED_W * TILED_M * TILED_K; i++) tiled.w[i / (TILED_M * TILED_K)][i % (TILED_M * TILED_K)] = och_f32_to_f16(gauss());
+    fill(tiled.scale, TILED_N, 1.0);
+    for (int i = 0; i < TILED_W; i++) fill(tiled.bias[i], TILED_M, 1.0);
+    fill(tiled.residual, TILED_N * TILED_M, 1.0);
+}
+
+/* k in parts, of which the last have less or nothing; and their sum. */
+static void parts_of_k(kernel_rig *k) {
+    static const struct {
+        int parts, step; /* columns of a part */
+        const char *spec;
+    } ways[] = {{2, 128, "F=F16,BK=64"}, {3, 96, "F=F16,STAGES=3"}, {8, 32, "F=F16,WAVES=2"}, {4, 64, "F=F16,BM=32,BN=32,STAGES=1"}};
+    tiled_fill();
+    for (size_t i = 0; i < OCH_COUNT(ways); i++) {
+        int n_parts = ways[i].parts, step = ways[i].step;
+        memset(tiled.parts, 0xff, sizeof tiled.parts);
+        och_kl_actual args[] = {kernel_rig_rows(k, "a", tiled.a, TILED_N, TILED_K, 2 * TILED_K), kernel_rig_rows(k, "w", tiled.w[0], TILED_M, TILED_K, 2 * TILED_K),
+                                kernel_rig_f32(k, "parts", tiled.parts[0], (int64_t)n_parts * TILED_N, TILED_M)};
+        args[2].dims[0] = n_parts, args[2].dims[1] = TILED_N, args[2].dims[2] = TILED_M;
+        args[2].row_bytes[0] = 4 * TILED_N * TILED_M, args[2].row_bytes[1] = 4 * TILED_M;
+        kernel_rig_run(k, "matmul_part", ways[i].spec, args, OCH_COUNT(args));
+        for (int p = 0; p < n_parts; p++)
+            for (int r = 0; r < TILED_N; r++)
+                for (int c = 0; c < TILED_M; c++)
+                    near(tiled.parts[p][r * TILED_M + c], tiled_sum(0, r, c, OCH_MIN(p * step, TILED_K), OCH_MIN((p + 1) * step, TILED_K)), 2e-3,
+                         ways[i].spec, r, c);
+        for (int bare = 0; bare < 2; bare++) {
+            char spec[32];
+            snprintf(spec, sizeof spec, "PARTS=%d,V=%d", n_parts, bare ? 1 : 4);
+            och_kl_actual of_sum[] = {kernel_rig_f32(k, "parts", tiled.parts[0], (int64_t)n_parts * TILED_N, TILED_M), kernel_rig_f32(k, "scale", tiled.scale, TILED_N, 1),
+                                      bare ? (och_kl_actual){.name = "bias"} : kernel_rig_vector(k, "bias", tiled.bias[0], TILED_M),
+                                      bare ? (och_kl_actual){.name = "residual"} : kernel_rig_f32(k, "residual", tiled.residual, TILED_N, TILED_M),
+                                      kernel_rig_f32(k, "y", y, TILED_N, TILED_M)};
+            memcpy(of_sum[0].dims, args[2].dims, sizeof args[2].dims);
+            memcpy(of_sum[0].row_bytes, args[2].row_bytes, sizeof args[2].row_bytes);
+            kernel_rig_run(k, "matmul_sum", spec, of_sum, OCH_COUNT(of_sum));
+            for (int r = 0; r < TILED_N; r++)
+                for (int c = 0; c < TILED_M; c++) {
+                    double want = tiled_sum(0, r, c, 0, TILED_K) * (double)tiled.scale[r];
+                    if (!bare) want += (double)tiled.bias[0][c] + (double)tiled.residual[r * TILED_M + c];
+                    near(y[r * TILED_M + c], want, 5e-3, spec, r, c);
+                }
+        }
+    }
+}
+
+/* A gate whose two products are columns of one tile. */
+static void joint_gates(kernel_rig *k) {
+    static const char *const specs[] = {"F=F16,ACT=1,BN=32,JOINT=true", "F=F16,ACT=1,BM=64,BN=64,BK=64,STAGES=1,WAVES=2,JOINT=true"};
+    tiled_fill();
+    for (size_t i = 0; i < OCH_COUNT(specs); i++) {
+        memset(y, 0xff, sizeof y);
+        och_kl_actual args[] = {kernel_rig_rows(k, "a", tiled.a, TILED_N, TILED_K, 2 * TILED_K), kernel_rig_f32(k, "scale", tiled.scale, TILED_N, 1),
+                                kernel_rig_rows(k, "w0", tiled.w[0], TILED_M, TILED_K, 2 * TILED_K), kernel_rig_rows(k, "w1", tiled.w[1], TILED_M, TILED_K, 2 * TILED_K),
+                                i ? (och_kl_actual){.name = "bias0"} : kernel_rig_vector(k, "bias0", tiled.bias[0], TILED_M),
+                                kernel_rig_vector(k, "bias1", tiled.bias[1], TILED_M), kernel_rig_f32(k, "y", y, TILED_N, TILED_M)};
+        kernel_rig_run(k, "matmul_glu", specs[i], args, OCH_COUNT(args));
+        for (int r = 0; r < TILED_N; r++)
+            for (int c = 0; c < TILED_M; c++) {
+                double gate = tiled_sum(0, r, c, 0, TILED_K) * (double)tiled.scale[r] + (i ? 0 : (double)tiled.bias[0][c]);
+                double up = tiled_sum(1, r, c, 0, TILED_K) * (double)tiled.scale[r] + (double)tiled.bias[1][c];
+                near(y[r * TILED_M + c], gate / (1 + exp(-gate)) * up, 2e-4 * (1 + fabs(gate)) * (1 + fabs(up)), specs[i], r, c);
+            }
+    }
+}
+
 typedef struct job {
     const char *device;
     void (*run)(kernel_rig *k);
@@ -840,7 +922,7 @@ int main(int argc, char **argv) {
     } groups[] = {{"softmax, logsumexp", distributions}, {"odd distributions", odd_distributions},
                   {"argmax", greatest}, {"sample", draws}, {"odd draws", odd_draws}, {"layer_norm", layer_norm},
                   {"cast, fill", conversions}, {"dequantise", decoding}, {"cuts of gates", cuts_of_gates}, {"cuts of one row", cuts_of_one_row}, {"codes of rows", codes_of_rows}, {"codes through a norm", codes_through_a_norm},
-                  {"attention, fp8", state_of_bytes}, {"attention, two steps", state_of_steps}, {"digest", digests}};
+                  {"attention, fp8", state_of_bytes}, {"attention, two steps", state_of_steps}, {"digest", digests}, {"parts of k", parts_of_k}, {"gates of one tile", joint_gates}};
     enum { GROUPS = sizeof groups / sizeof groups[0], DEVICES = 16 };
     static struct CMUnitTest tests[GROUPS * DEVICES];
     static char names[GROUPS * DEVICES][64], list[1024];

@@ -174,6 +174,29 @@ ON_ALL(swizzles) {
     swizzled("S=f16,DEPTH=2,BM=128,BN=128", "f16", 79, 71, 120, 0);
 }
 
+static void beside(const char *bindings, int n, int m, int k, int bm, int bn) {
+    static uint16_t a[80 * 160], b[2][80 * 160];
+    static float y[80 * 80];
+    for (int i = 0; i < n * k; i++) put_as("f16", a, i, (float)(int)(noise((uint32_t)i) % 17) / 8 - 1);
+    for (int i = 0; i < 2 * m * k; i++) put_as("f16", b[i / (m * k)], i % (m * k), (float)(int)(noise((uint32_t)i + 9999) % 17) / 8 - 1);
+    memset(y, 0xff, sizeof y);
+    run("tiles.ok", "beside", bindings,
+        (actual[]){{.name = "a", .host = a, .dims = {n, k}}, {.name = "b", .host = b[0], .dims = {m, k}}, {.name = "w", .host = b[1], .dims = {m, k}}, {.name = "y", .host = y, .dims = {n, m}}, {0}});
+    for (int r = 0; r < n; r++)
+        for (int c = 0; c < m; c++) {
+            double s[2] = {0};
+            for (int i = 0; i < 2 * k; i++) s[i / k] += (double)get_as("f16", a, r * k + i % k) * get_as("f16", b[i / k], c * k + i % k);
+            double want = s[0] + 3 * s[1] + r % bm - c % bn;
+            if (fabs(y[r * m + c] - want) > 1e-3) CLOSE(bindings, r * m + c, y[r * m + c], want, 1e-5);
+        }
+}
+
+ON_ALL(matrices_beside) {
+    beside("DEPTH=2", 45, 50, 96, 32, 32);
+    beside("DEPTH=1,BN=64,BK=16,WAVES=1", 33, 70, 72, 32, 64);
+    beside("DEPTH=3,BM=64,BK=64,WAVES=4", 70, 20, 136, 64, 32);
+}
+
 ON_ALL(weights) {
     enum { N = 20, M = 29 };
     static float a[N * K], y[N * M], s[2 * N];
@@ -222,7 +245,7 @@ ON_ALL(edges) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(buffers), cmocka_unit_test(lds_arrays), cmocka_unit_test(formats),
-                                       cmocka_unit_test(pipelines), cmocka_unit_test(swizzles), cmocka_unit_test(weights), cmocka_unit_test(edges)};
+                                       cmocka_unit_test(pipelines), cmocka_unit_test(swizzles), cmocka_unit_test(matrices_beside), cmocka_unit_test(weights), cmocka_unit_test(edges)};
     const char *filter = getenv("KL_TEST");
     if (filter) cmocka_set_test_filter(filter);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -239,7 +239,7 @@ template <int N, class V, int M> static void och_group_wait(V (&)[M]) {
 #define HOST_MMA(n)                                                                                                       \
     template <class V> static void och_group_mma_m64n##n##k16_bf16(V *c, u64 a, u64 b) { group_mma((f32 *)c, a, b, n, true); } \
     template <class V> static void och_group_mma_m64n##n##k16_f16(V *c, u64 a, u64 b) { group_mma((f32 *)c, a, b, n, false); }
-HOST_MMA(16) HOST_MMA(32) HOST_MMA(48) HOST_MMA(64) HOST_MMA(96) HOST_MMA(128) HOST_MMA(192) HOST_MMA(256)
+HOST_MMA(16) HOST_MMA(32) HOST_MMA(48) HOST_MMA(64) HOST_MMA(96) HOST_MMA(128) HOST_MMA(192) HOST_MMA(208) HOST_MMA(224) HOST_MMA(256)
 
 static inline f32 och_min(f32 a, f32 b) { return fminf(a, b); }
 static inline f32 och_max(f32 a, f32 b) { return fmaxf(a, b); }

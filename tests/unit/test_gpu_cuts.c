@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -41,6 +42,32 @@ static void fits(const och_device *d, och_dtype format, int64_t m, int64_t n, co
     assert_true(16 * n_tiles >= 15 * (int64_t)d->info.n_compute_units); /* nearly all have one */
 }
 
+/* What a specialisation says of a parameter. */
+static int64_t said(const char *spec, const char *name) {
+    const char *p = strstr(spec, name);
+    assert_non_null(p);
+    return strtoll(p + strlen(name), NULL, 10);
+}
+
+/* Activations are as those of products apart, whose scratch a call has; nearly all units have a tile. */
+static void together_fits(const och_device *d, const och_gpu_tiles *apart, int64_t m, int64_t n, int n_weights, const char *spec) {
+    is_prefix(spec);
+    if (!*spec) return;
+    assert_true(!strstr(spec, "T=bf16") == !strstr(apart->spec, "T=bf16"));
+    assert_true(!strstr(spec, "JOINT=true") == (n_weights != 2));
+    int64_t bm = said(spec, "BM="), bn = said(spec, "BN="), per = (n_weights == 2 ? 1 : 3) * ((m + bn - 1) / bn);
+    assert_true(4 * ((n + bm - 1) / bm) * per >= 3 * (int64_t)d->info.n_compute_units);
+}
+static void split_fits(const och_device *d, och_dtype format, const och_gpu_tiles *apart, int64_t m, int64_t k, int64_t n, const och_gpu_split *s) {
+    if (!s) return;
+    is_prefix(s->spec);
+    assert_true(s->format == format && s->parts > 1 && k >= s->least && !strncmp(d->info.arch, s->arch, strlen(s->arch)));
+    assert_true(!strstr(s->spec, "T=bf16") == !strstr(apart->spec, "T=bf16"));
+    assert_true((int64_t)s->bm == said(s->spec, "BM=") && (int64_t)s->bn == said(s->spec, "BN="));
+    int64_t bm = (int64_t)s->bm, bn = (int64_t)s->bn, all = (n + bm - 1) / bm * ((m + bn - 1) / bn) * (int64_t)s->parts, n_units = d->info.n_compute_units;
+    assert_true(all <= n_units && 4 * all >= 3 * n_units);
+}
+
 /* A plan that asks for the kernels of the numbers that och_gpu_tiles_next() gives has asked for those of each number between. */
 static void every_way_is_met(void **state) {
     (void)state;
@@ -53,21 +80,58 @@ static void every_way_is_met(void **state) {
         for (size_t f = 0; f < OCH_COUNT(from) * OCH_COUNT(mosts); f++) {
             int64_t first = from[f % OCH_COUNT(from)], most = mosts[f / OCH_COUNT(from)], steps = 0;
             const och_gpu_tiles *met[64];
+            const och_gpu_split *splits[64];
+            const char *two[64], *three[64];
+            int64_t ms[3] = {m, m, m}, k = 16384;
             if (first > most) continue;
             for (int64_t n = first; n; n = och_gpu_tiles_next(n, most)) {
                 assert_true(n <= most && steps < (int64_t)OCH_COUNT(met));
+                splits[steps] = och_gpu_split_of(&d, format, m, k, n);
+                two[steps] = och_gpu_together_of(&d, format, ms, 2, n);
+                three[steps] = och_gpu_together_of(&d, format, ms, 3, n);
                 met[steps++] = och_gpu_tiles_of(&d, format, m, n);
             }
             for (int64_t n = first; n <= most; n++) {
                 const och_gpu_tiles *t = och_gpu_tiles_of(&d, format, m, n);
+                const och_gpu_split *s = och_gpu_split_of(&d, format, m, k, n);
+                const char *both = och_gpu_together_of(&d, format, ms, 2, n), *all = och_gpu_together_of(&d, format, ms, 3, n);
                 fits(&d, format, m, n, t);
+                together_fits(&d, t, m, n, 2, both), together_fits(&d, t, m, n, 3, all);
+                split_fits(&d, format, t, m, k, n, s);
                 int64_t i = 0;
                 while (i < steps && met[i] != t) i++;
+                bool asked[3] = {false};
+                for (int64_t x = 0; x < steps; x++) asked[0] |= splits[x] == s, asked[1] |= two[x] == both, asked[2] |= three[x] == all;
+                assert_true(asked[0] && asked[1] && asked[2]);
                 if (i == steps) fail_msg("%s, %d units: %lld rows are cut as %s, which no number asked for is", d.info.arch,
                                          (int)d.info.n_compute_units, (long long)n, t->spec);
             }
         }
     }
+}
+
+static int64_t columns_of_rounds(const och_device *d, const char *spec, int64_t m, int64_t n) {
+    int64_t bm = said(spec, "BM="), bn = said(spec, "BN="), tiles = (n + bm - 1) / bm * ((m + bn - 1) / bn);
+    return (tiles + d->info.n_compute_units - 1) / d->info.n_compute_units * bm * bn;
+}
+
+/* Gates of a model of 8B: there is more than one way, and each number of rows has about the least rounds of tiles times what a tile is. */
+static void rounds_are_few(void **state) {
+    (void)state;
+    och_device d = device_of("sm_90", 132);
+    const int64_t m[2] = {14336, 14336};
+    const char *seen[8];
+    int n_seen = 0;
+    for (int pass = 0; pass < 2; pass++)
+        for (int64_t n = 128; n <= 8192; n += 64) {
+            const char *spec = och_gpu_together_of(&d, OCH_DTYPE_BF16, m, 2, n);
+            int i = 0;
+            while (i < n_seen && seen[i] != spec) i++;
+            if (i == n_seen) seen[n_seen++] = spec;
+            for (i = 0; i < n_seen; i++)
+                assert_true(15 * columns_of_rounds(&d, spec, m[0], n) <= 16 * columns_of_rounds(&d, seen[i], m[0], n));
+        }
+    assert_true(n_seen > 1);
 }
 
 /* What no table has goes the kernels' own way. */
@@ -130,7 +194,7 @@ static void scratch_does_not_wrap(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_way_is_met), cmocka_unit_test(unknown_devices), cmocka_unit_test(known_devices),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_way_is_met), cmocka_unit_test(unknown_devices), cmocka_unit_test(known_devices), cmocka_unit_test(rounds_are_few),
                                        cmocka_unit_test(scratch_does_not_wrap)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,6 +28,21 @@ static och_dtype format_of(const one *o) {
     return OCH_DTYPE_NONE;
 }
 
+/* Rows of random numbers as the format has them, packed into w; what they are then (to be freed). */
+static float *weights(och_dtype format, uint8_t *w, int64_t m, int64_t k, uint64_t w_row) {
+    float *wv = calloc((size_t)(m * k), 4), *row = calloc((size_t)k, 4);
+    uint8_t *raw = calloc((size_t)k, 8);
+    for (int64_t i = 0; i < m; i++) {
+        och_err err;
+        for (int64_t c = 0; c < k; c++) row[c] = (float)random_one();
+        assert_int_equal(och_format_encode_row(format, row, raw, (uint64_t)k, &err), OCH_OK);
+        och_planes_pack(format, 1, k, raw, w + i * (int64_t)w_row, 0, 1);
+        och_planes_decode_row(format, (uint64_t)k, w + i * (int64_t)w_row, wv + i * k);
+    }
+    free(row), free(raw);
+    return wv;
+}
+
 /* A call of the kernel, and what the product is (to be freed). */
 static double *operands(const one *o, const made *mk, job *j) {
     int64_t n = o->n, m = o->m, k = o->k, a_row = (k + 31) / 32 * 32, rows = atoll(value(o, "BM=")), cols = atoll(value(o, "BN="));
@@ -45,18 +60,10 @@ static double *operands(const one *o, const made *mk, job *j) {
     j->shape.grid_x = (n + rows - 1) / rows;
     j->shape.grid_y = (m + cols - 1) / cols;
     och_strbuf_printf(&j->rest, ", %d, 1, %d, %d, %d, %d, %d, %d", (int)a_row, (int)w_row, (int)m, (int)m, (int)n, (int)k, (int)m);
-    float *wv = calloc((size_t)(m * k), 4), *row = calloc((size_t)k, 4);
-    uint8_t *raw = calloc((size_t)k, 8);
     double *want = calloc((size_t)(n * m), sizeof *want);
     random_state = 7;
     for (int64_t i = 0; i < n * a_row; i++) a[i] = half_of((float)random_one(), bf16);
-    for (int64_t i = 0; i < m; i++) {
-        och_err err;
-        for (int64_t c = 0; c < k; c++) row[c] = (float)random_one();
-        assert_int_equal(och_format_encode_row(format, row, raw, (uint64_t)k, &err), OCH_OK);
-        och_planes_pack(format, 1, k, raw, w + i * (int64_t)w_row, 0, 1);
-        och_planes_decode_row(format, (uint64_t)k, w + i * (int64_t)w_row, wv + i * k);
-    }
+    float *wv = weights(format, w, m, k, w_row);
     for (int64_t i = 0; i < n; i++) scale[i] = (float)random_one();
     for (int64_t i = 0; i < m; i++) bias[i] = (float)random_one();
     for (int64_t i = 0; i < n * m; i++) residual[i] = (float)random_one();
@@ -66,14 +73,53 @@ static double *operands(const one *o, const made *mk, job *j) {
             for (int64_t c = 0; c < k; c++) s += (double)value_of(a[i * a_row + c], bf16) * (double)wv[q * k + c];
             want[i * m + q] = s * (double)scale[i] + (double)bias[q] + (double)residual[i * m + q];
         }
-    free(wv), free(row), free(raw);
+    free(wv);
+    return want;
+}
+
+/* The same of matmul_glu, with silu. */
+static double *gated_operands(const one *o, const made *mk, job *j) {
+    int64_t n = o->n, m = o->m, k = o->k, a_row = (k + 31) / 32 * 32, rows = atoll(value(o, "BM=")), cols = atoll(value(o, "BN="));
+    bool bf16 = strstr(o->spec, "T=bf16");
+    och_dtype format = format_of(o);
+    uint64_t w_row;
+    assert_true(och_planes_row_bytes(format, (uint64_t)k, &w_row));
+    memset(j, 0, sizeof *j);
+    uint16_t *a = buffer(j, 2 * n * a_row, false);
+    float *scale = buffer(j, 4 * n, false);
+    uint8_t *w[2] = {buffer(j, m * (int64_t)w_row, false), buffer(j, m * (int64_t)w_row, false)};
+    float *bias[2] = {buffer(j, 4 * m, false), buffer(j, 4 * m, false)}, *wv[2];
+    buffer(j, 4 * n * m, true);
+    j->shape.threads = mk->threads;
+    j->shape.grid_x = (n + rows - 1) / rows;
+    j->shape.grid_y = (m + cols - 1) / cols;
+    och_strbuf_printf(&j->rest, ", %d, 1, %d, %d, %d, %d, %d, %d", (int)a_row, (int)w_row, (int)w_row, (int)m, (int)n, (int)k, (int)m);
+    double *want = calloc((size_t)(n * m), sizeof *want);
+    random_state = 11;
+    for (int64_t i = 0; i < n * a_row; i++) a[i] = half_of((float)random_one(), bf16);
+    for (int64_t i = 0; i < n; i++) scale[i] = (float)random_one();
+    for (int x = 0; x < 2; x++) {
+        wv[x] = weights(format, w[x], m, k, w_row);
+        for (int64_t i = 0; i < m; i++) bias[x][i] = (float)random_one();
+    }
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t q = 0; q < m; q++) {
+            double s[2] = {0};
+            for (int x = 0; x < 2; x++) {
+                for (int64_t c = 0; c < k; c++) s[x] += (double)value_of(a[i * a_row + c], bf16) * (double)wv[x][q * k + c];
+                s[x] = s[x] * (double)scale[i] + (double)bias[x][q];
+            }
+            want[i * m + q] = s[0] / (1 + exp(-s[0])) * s[1];
+        }
+    free(wv[0]), free(wv[1]);
     return want;
 }
 
 /* Infinite where the run found the text out. */
 static double run(const job *j, const double *want, bool late_copies, bool late_products) {
     if (!ran(j, late_copies, late_products)) return INFINITY;
-    return error_of(j->data[5], want, (size_t)j->shape.bytes[5] / 4);
+    int last = (int)j->shape.n_buffers - 1;
+    return error_of(j->data[last], want, (size_t)j->shape.bytes[last] / 4);
 }
 
 /* Tiles of which one group has all rows, one or two groups the rows, two the columns; of few rows; each width of swizzled rows; depths with and
@@ -113,6 +159,98 @@ static void products_are_right(void **state) {
             if (!(e <= o->bound)) fail_msg("%s, late %d: error %g, expected at most %g", o->spec, late, e, o->bound);
         }
         free(want), free(m.text);
+        job_end(&j);
+    }
+}
+
+/* Two products with a gate: as columns of one tile, of which the second half's matrix lies behind the first's; as two tiles. */
+static const one gates[] = {
+    {"F=BF16,ACT=1,W=bf16,T=bf16,BM=128,BN=112,BK=64,STAGES=5,WAVES=8,JOINT=true", 130, 120, 456, 1e-11},
+    {"F=F16,ACT=1,BM=64,BN=48,BK=64,STAGES=2,WAVES=4,JOINT=true", 70, 100, 200, 1e-11},
+    {"F=Q8_0,ACT=1,BM=64,BN=32,BK=32,STAGES=3,WAVES=4,JOINT=true", 64, 40, 320, 1e-6},
+    {"F=F16,ACT=1,BM=64,BN=64,BK=64,STAGES=2,WAVES=4", 70, 100, 200, 1e-11},
+    {"F=BF16,ACT=1,W=bf16,T=bf16,BM=16,BN=64,BK=64,SUB=2,STAGES=3,WAVES=4", 9, 70, 328, 1e-11},
+};
+
+static void gates_are_right(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof gates / sizeof gates[0]; i++) {
+        const one *o = &gates[i];
+        made m;
+        job j;
+        specialise("matmul.ok", NULL, "matmul_glu", "sm_90", o->spec, &m);
+        assert_true(m.own_target);
+        double *want = gated_operands(o, &m, &j);
+        if (!program(&m, &j)) skip();
+        for (int late = 0; late < 4; late++) {
+            double e = run(&j, want, late & 1, late & 2);
+            if (!(e <= o->bound)) fail_msg("%s, late %d: error %g, expected at most %g", o->spec, late, e, o->bound);
+        }
+        free(want), free(m.text);
+        job_end(&j);
+    }
+}
+
+/* Three products in one launch, the second and third of a quarter and of a third of the first's rows; want: theirs (to be freed). */
+static void three_operands(const one *o, const made *mk, job *j, double *want[3]) {
+    int64_t n = o->n, m[3] = {o->m, o->m / 4, o->m / 3}, k = o->k, a_row = (k + 31) / 32 * 32, rows = atoll(value(o, "BM=")), cols = atoll(value(o, "BN="));
+    bool bf16 = strstr(o->spec, "T=bf16");
+    och_dtype format = format_of(o);
+    uint64_t w_row;
+    uint8_t *w[3];
+    float *bias[3];
+    assert_true(och_planes_row_bytes(format, (uint64_t)k, &w_row));
+    memset(j, 0, sizeof *j);
+    uint16_t *a = buffer(j, 2 * n * a_row, false);
+    float *scale = buffer(j, 4 * n, false);
+    for (int x = 0; x < 3; x++) w[x] = buffer(j, m[x] * (int64_t)w_row, false);
+    for (int x = 0; x < 3; x++) bias[x] = buffer(j, 4 * m[x], false);
+    for (int x = 0; x < 3; x++) buffer(j, 4 * n * m[x], true);
+    j->shape.threads = mk->threads;
+    j->shape.grid_x = (n + rows - 1) / rows;
+    for (int x = 0; x < 3; x++) j->shape.grid_y += (m[x] + cols - 1) / cols;
+    och_strbuf_printf(&j->rest, ", %d, 1, %d, %d, %d, %d, %d, %d, %d, %d, %d, %d, %d", (int)a_row, (int)w_row, (int)w_row, (int)w_row, (int)m[0],
+                      (int)m[1], (int)m[2], (int)n, (int)k, (int)m[0], (int)m[1], (int)m[2]);
+    random_state = 13;
+    for (int64_t i = 0; i < n * a_row; i++) a[i] = half_of((float)random_one(), bf16);
+    for (int64_t i = 0; i < n; i++) scale[i] = (float)random_one();
+    for (int x = 0; x < 3; x++) {
+        float *wv = weights(format, w[x], m[x], k, w_row);
+        for (int64_t i = 0; i < m[x]; i++) bias[x][i] = (float)random_one();
+        want[x] = calloc((size_t)(n * m[x]), sizeof **want);
+        for (int64_t i = 0; i < n; i++)
+            for (int64_t q = 0; q < m[x]; q++) {
+                double s = 0;
+                for (int64_t c = 0; c < k; c++) s += (double)value_of(a[i * a_row + c], bf16) * (double)wv[q * k + c];
+                want[x][i * m[x] + q] = s * (double)scale[i] + (double)bias[x][q];
+            }
+        free(wv);
+    }
+}
+
+static void three_are_right(void **state) {
+    (void)state;
+    static const one three[] = {{"F=BF16,G=BF16,W=bf16,T=bf16,BM=128,BN=208,BK=64,STAGES=5,WAVES=8", 130, 240, 328, 1e-11},
+                                {"F=F16,G=F16,BM=64,BN=64,BK=64,STAGES=2,WAVES=4", 40, 200, 136, 1e-11}};
+    for (size_t i = 0; i < sizeof three / sizeof three[0]; i++) {
+        const one *o = &three[i];
+        made m;
+        job j;
+        double *want[3];
+        specialise("matmul.ok", NULL, "matmul_qkv", "sm_90", o->spec, &m);
+        assert_true(m.own_target);
+        three_operands(o, &m, &j, want);
+        if (!program(&m, &j)) skip();
+        for (int late = 0; late < 4; late++) {
+            assert_true(ran(&j, late & 1, late & 2));
+            for (int x = 0; x < 3; x++) {
+                int at = (int)j.shape.n_buffers - 3 + x;
+                double e = error_of(j.data[at], want[x], (size_t)j.shape.bytes[at] / 4);
+                if (!(e <= o->bound)) fail_msg("%s, late %d, product %d: error %g, expected at most %g", o->spec, late, x, e, o->bound);
+            }
+        }
+        for (int x = 0; x < 3; x++) free(want[x]);
+        free(m.text);
         job_end(&j);
     }
 }
@@ -195,6 +333,8 @@ int main(void) {
         cmocka_unit_test(the_instruction),
         cmocka_unit_test(others_stay),
         cmocka_unit_test(products_are_right),
+        cmocka_unit_test(gates_are_right),
+        cmocka_unit_test(three_are_right),
         cmocka_unit_test(faults_are_found),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

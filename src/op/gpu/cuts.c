@@ -115,7 +115,51 @@ const och_gpu_tiles *och_gpu_tiles_of(const och_device *d, och_dtype format, int
     return &plain;
 }
 
-/* The table's limits of rows are 16, 32 and 64, and its tiles have 16, 32 or a multiple of 64 of them. */
+const char *och_gpu_together_of(const och_device *d, och_dtype format, const int64_t *weight_rows, int n_weights, int64_t n) {
+#define OCH_TOGETHER(arch, format, n_weights, bm, bn, cost, spec) {arch, format, n_weights, bm, bn, cost, spec},
+    static const struct {
+        const char *arch;
+        och_dtype format;
+        int n_weights;
+        uint64_t bm, bn, cost;
+        const char *spec;
+    } rows[] = {
+#include "op/gpu/together.def"
+    };
+#undef OCH_TOGETHER
+    uint64_t units = (uint64_t)d->info.n_compute_units, least = UINT64_MAX;
+    const char *spec = "";
+    for (size_t i = OCH_GPU_FIND_ROW(d, rows, 0); i < OCH_COUNT(rows); i = OCH_GPU_FIND_ROW(d, rows, i + 1)) {
+        if (rows[i].format != format || rows[i].n_weights != n_weights) continue;
+        /* A gate's weights lie beside one another in a tile; of others each tile has one. */
+        uint64_t cols = 0, down = och_u64_ceil_div((uint64_t)n, rows[i].bm);
+        for (int j = 0; j < (n_weights == 2 ? 1 : n_weights); j++) cols += och_u64_ceil_div((uint64_t)weight_rows[j], rows[i].bn);
+        if (down * cols < units - units / 4) continue;
+        uint64_t takes = och_u64_ceil_div(down * cols, units) * rows[i].cost;
+        if (takes >= least) continue;
+        least = takes;
+        spec = rows[i].spec;
+    }
+    return spec;
+}
+
+const och_gpu_split *och_gpu_split_of(const och_device *d, och_dtype format, int64_t weight_rows, int64_t weight_cols, int64_t n) {
+#define OCH_SPLIT(arch, format, parts, least, bm, bn, spec) {arch, format, parts, least, bm, bn, spec},
+    static const och_gpu_split rows[] = {
+#include "op/gpu/split.def"
+    };
+#undef OCH_SPLIT
+    uint64_t units = (uint64_t)d->info.n_compute_units;
+    for (size_t i = OCH_GPU_FIND_ROW(d, rows, 0); i < OCH_COUNT(rows); i = OCH_GPU_FIND_ROW(d, rows, i + 1)) {
+        const och_gpu_split *r = &rows[i];
+        if (r->format != format || weight_cols < r->least) continue;
+        uint64_t tiles = och_u64_ceil_div((uint64_t)n, r->bm) * och_u64_ceil_div((uint64_t)weight_rows, r->bn);
+        if (tiles <= units / r->parts && tiles * r->parts >= units - units / 4) return r;
+    }
+    return NULL;
+}
+
+/* The tables' limits of rows are 16, 32 and 64, and their tiles have 16, 32 or a multiple of 64 of them. */
 int64_t och_gpu_tiles_next(int64_t n, int64_t most) {
     if (n >= most) return 0;
     int64_t next = n < 16 ? 16 : n < 64 ? 2 * n : n + 64;

@@ -57,8 +57,22 @@ typedef struct och_gpu_tiles {
 } och_gpu_tiles;
 /* n rows of activations with a weight: the first way whose tiles are enough for nearly every compute unit; never NULL. */
 const och_gpu_tiles *och_gpu_tiles_of(const och_device *d, och_dtype format, int64_t weight_rows, int64_t n);
+/* The same of several products of one launch (together.def), of whose weights those are the rows: specialisation of matmul_glu (two
+ * weights) or of matmul_qkv (three). "": products apart. */
+const char *och_gpu_together_of(const och_device *d, och_dtype format, const int64_t *weight_rows, int n_weights, int64_t n);
+/* Products whose k is shared out (split.def). */
+typedef struct och_gpu_split {
+    const char *arch;
+    och_dtype format;
+    uint64_t parts;
+    int64_t least;    /* columns of the weight */
+    uint64_t bm, bn;
+    const char *spec; /* of matmul_part */
+} och_gpu_split;
+/* n rows of activations with a weight; NULL: k is not shared out. */
+const och_gpu_split *och_gpu_split_of(const och_device *d, och_dtype format, int64_t weight_rows, int64_t weight_cols, int64_t n);
 /* The number of rows after n (1 or more) to ask for so that from any number on up to `most`, itself asked for, each way that
- * och_gpu_tiles_of() has is met; 0 behind `most`. */
+ * och_gpu_tiles_of(), och_gpu_together_of() and och_gpu_split_of() have is met; 0 behind `most`. */
 int64_t och_gpu_tiles_next(int64_t n, int64_t most);
 
 #endif

@@ -279,16 +279,38 @@ static och_status mat_kernel(const och_device *d, const och_tensor *w, int64_t n
     return st;
 }
 
-/* Products of few rows of the same activations with several weights in one launch. och_gpu_absent(): no, or as for own(). */
+static const och_gpu_split *split_of(const och_device *d, const och_tensor *w, int64_t n) {
+    return halves(w) ? och_gpu_split_of(d, w->dtype, w->rows, w->cols, n) : NULL;
+}
+
+static och_status part_kernel(const och_device *d, const och_tensor *w, const och_gpu_split *cut, const och_gpu_kernel **out_k, och_err *err) {
+    return och_gpu_kernel_get(d, "matmul_part", out_k, err, "%sF=%s", cut->spec, och_format_get(w->dtype)->name);
+}
+
+static och_status sum_kernel(const och_device *d, const och_gpu_split *cut, int width, const och_gpu_kernel **out_k, och_err *err) {
+    return och_gpu_kernel_get(d, "matmul_sum", out_k, err, "PARTS=%d,V=%d", (int)cut->parts, width);
+}
+
+/* How products of the same activations with several weights are one launch; "": they are apart. */
+static const char *many_cut(const och_device *d, const och_op_call *c, int64_t n) {
+    const och_tensor *w = &c->in[OCH_LINEAR_W0];
+    bool gate = c->attr.linear.glu != OCH_ACT_NONE, fits = gate ? w[0].dtype == w[1].dtype : together(c);
+    if (!halves(w) || !fits) return "";
+    const och_gpu_tiles *cut = tiles_of(d, w, n);
+    const char *spec = gate ? cut->pair : cut->three;
+    if (*spec) return spec;
+    int64_t rows[3] = {w[0].rows, w[1].rows, gate ? 0 : w[2].rows};
+    return cut->most ? "" : och_gpu_together_of(d, w->dtype, rows, gate ? 2 : 3, n);
+}
+
+/* och_gpu_absent(): no, or as for own(). */
 static och_status many_kernel(const och_device *d, const och_op_call *c, int64_t n, const och_gpu_kernel **out_k, half_kind *out_kind,
                               och_err *err) {
     const och_tensor *w = &c->in[OCH_LINEAR_W0];
-    bool gate = c->attr.linear.glu != OCH_ACT_NONE, fits = gate ? w[0].dtype == w[1].dtype : together(c);
-    const och_gpu_tiles *cut = halves(w) && fits ? tiles_of(d, w, n) : NULL;
-    const char *f = och_format_get(w->dtype)->name, *spec = cut ? gate ? cut->pair : cut->three : "";
+    const char *f = och_format_get(w->dtype)->name, *spec = many_cut(d, c, n);
     if (!*spec) return och_err_set(err, OCH_UNAVAILABLE, "products of %lld rows are apart", (long long)n);
     *out_kind = half_of(spec);
-    if (gate) return och_gpu_kernel_get(d, "matmul_glu", out_k, err, "%sF=%s,ACT=%d", spec, f, (int)c->attr.linear.glu);
+    if (c->attr.linear.glu != OCH_ACT_NONE) return och_gpu_kernel_get(d, "matmul_glu", out_k, err, "%sF=%s,ACT=%d", spec, f, (int)c->attr.linear.glu);
     return och_gpu_kernel_get(d, "matmul_qkv", out_k, err, "%sF=%s,G=%s", spec, f, och_format_get(w[2].dtype)->name);
 }
 
@@ -342,16 +364,28 @@ och_status och_gpu_linear_supports(const och_device *d, const och_op_call *c, oc
                 for (int invariant = 0; invariant < 2; invariant++)
                     OCH_TRY(vec_kernel(d, w, buckets[b], 0, fused ? a->glu : OCH_ACT_NONE, invariant, false, NULL, err));
         const och_gpu_tiles *before = NULL;
+        const och_gpu_split *split_before = NULL;
+        const char *many_before = "";
         int64_t most = OCH_MAX(c->in[OCH_LINEAR_X].rows, few(d, c) + 1);
         for (int64_t n = few(d, c) + 1; n; n = och_gpu_tiles_next(n, most)) {
             half_kind kind;
             const och_gpu_tiles *cut = tiles_of(d, w, n);
-            if (cut == before) continue;
-            before = cut;
-            OCH_TRY(mat_kernel(d, w, n, NULL, &kind, err));
-            any[kind] |= halves(w);
-            if (i) continue;
-            OCH_TRY(unless_absent(many_kernel(d, c, n, NULL, &kind, err), err));
+            if (cut != before) {
+                before = cut;
+                OCH_TRY(mat_kernel(d, w, n, NULL, &kind, err));
+                any[kind] |= halves(w);
+            }
+            const och_gpu_split *split = split_of(d, w, n);
+            if (split && split != split_before) {
+                split_before = split;
+                OCH_TRY(unless_absent(part_kernel(d, w, split, NULL, err), err));
+                OCH_TRY(unless_absent(sum_kernel(d, split, w->rows % 4 ? 1 : 4, NULL, err), err));
+            }
+            const char *many = i ? "" : many_cut(d, c, n);
+            if (*many && many != many_before) {
+                many_before = many;
+                OCH_TRY(unless_absent(many_kernel(d, c, n, NULL, &kind, err), err));
+            }
         }
         if (quantised(w)) OCH_TRY(q8_kernel(d, c, 4, NULL, err));
         else if (och_tensor_present(&c->in[OCH_LINEAR_NORM]))
@@ -385,6 +419,8 @@ static uint64_t q8_bytes(int64_t k) {
 }
 static uint64_t f32_bytes(int64_t k) { return (uint64_t)(k + 7) / 8 * 32; }
 static uint64_t f16_bytes(int64_t k) { return (uint64_t)(k + 31) / 32 * 64; }
+/* Of a row of sums. */
+static uint64_t sum_bytes(int64_t m) { return (uint64_t)(m + 3) / 4 * 16; }
 
 #define MOST_SCRATCH_COLS ((int64_t)1 << 56) /* the bytes of a row of each kind together are a number of 64 bits */
 
@@ -392,18 +428,20 @@ uint64_t och_gpu_linear_scratch(const och_device *d, const och_op_call *c) {
     const och_attr_linear *a = &c->attr.linear;
     int64_t k = c->in[OCH_LINEAR_X].cols;
     uint64_t n = (uint64_t)c->in[OCH_LINEAR_X].rows, m = (uint64_t)c->in[OCH_LINEAR_W0].rows, q8 = 0, f32 = 0, f16[HALF_KINDS] = {0};
-    uint64_t all;
+    uint64_t all, parts = 0;
     if (k > MOST_SCRATCH_COLS || m > MOST_SCRATCH_COLS) return UINT64_MAX; /* which no device has */
     for (int i = 0; i < a->n_weights; i++) {
         const och_tensor *w = &c->in[OCH_LINEAR_W0 + i];
         if (quantised(w)) q8 = q8_bytes(k);
         else f32 = f32_bytes(k);
         if (halves(w) && (int64_t)n > few(d, c)) f16[half_of(tiles_of(d, w, (int64_t)n)->spec)] = f16_bytes(k) + 4;
+        const och_gpu_split *split = split_of(d, w, (int64_t)n);
+        if (split) parts += split->parts * sum_bytes(w->rows);
     }
-    uint64_t row = q8 + f32 + f16[HALF_F16] + f16[HALF_BF16];
+    uint64_t row = q8 + f32 + f16[HALF_F16] + f16[HALF_BF16] + parts;
     /* With a gate: both products as they are, before the activation. */
-    if (a->glu != OCH_ACT_NONE) row += 2 * ((m + 3) / 4 * 16);
-    return och_u64_mul(n, row, &all) && och_u64_add(all, 10 * 256, &all) ? all : UINT64_MAX;
+    if (a->glu != OCH_ACT_NONE) row += 2 * sum_bytes((int64_t)m);
+    return och_u64_mul(n, row, &all) && och_u64_add(all, 13 * 256, &all) ? all : UINT64_MAX;
 }
 
 /* What a product reads as activations. */
@@ -533,10 +571,36 @@ static och_status acts_for(job *j, const och_tensor *w, och_tensor *out, och_err
     return OCH_OK;
 }
 
+/* A product whose k is shared out: the sums of each part, then those of all. och_gpu_absent(): as for own(). */
+static och_status in_parts(job *j, int i, const och_gpu_split *cut, const och_tensor *residual, const och_tensor *y, och_err *err) {
+    const och_tensor *w = &j->c->in[OCH_LINEAR_W0 + i], *bias = &j->c->in[OCH_LINEAR_B0 + i];
+    const och_gpu_kernel *part, *sum;
+    half_kind kind = half_of(cut->spec);
+    int64_t n = j->x.rows;
+    OCH_TRY(part_kernel(j->ctx->queue->device, w, cut, &part, err));
+    OCH_TRY(sum_kernel(j->ctx->queue->device, cut, och_gpu_width(w->rows, (const och_tensor *[]){bias, residual, y}, 3), &sum, err));
+    if (!j->acts.f16[kind].value) OCH_TRY(make_f16(j, kind, err));
+    uint64_t row = sum_bytes(w->rows);
+    och_dev_addr at;
+    OCH_TRY(och_gpu_take(&j->scratch, cut->parts * (uint64_t)n * row, &at, err));
+    och_kl_actual parts = {.name = "parts", .addr = at.value, .dims = {(int64_t)cut->parts, n, w->rows}, .row_bytes = {(uint64_t)n * row, row}};
+    och_kl_actual of_parts[] = {och_gpu_matrix("a", j->acts.f16[kind], n, och_gpu_unit_cols(w), f16_bytes(j->x.cols)), och_gpu_weight("w", w), parts};
+    OCH_TRY(och_gpu_launch(j->ctx, part, of_parts, OCH_COUNT(of_parts), err));
+    och_kl_actual of_sum[] = {parts, och_gpu_matrix("scale", j->acts.scale[kind], n, 1, 4), och_gpu_vector("bias", bias),
+                              och_gpu_tensor("residual", residual), och_gpu_tensor("y", y)};
+    return och_gpu_launch(j->ctx, sum, of_sum, OCH_COUNT(of_sum), err);
+}
+
 static och_status tiled(job *j, int i, const och_tensor *residual, const och_tensor *y, och_err *err) {
     const och_tensor *w = &j->c->in[OCH_LINEAR_W0 + i];
     const och_gpu_kernel *kernel;
     half_kind kind;
+    const och_gpu_split *split = split_of(j->ctx->queue->device, w, j->x.rows);
+    if (split) {
+        och_status st = in_parts(j, i, split, residual, y, err);
+        if (!och_gpu_absent(st)) return st;
+        och_err_clear(err);
+    }
     OCH_TRY(mat_kernel(j->ctx->queue->device, w, j->x.rows, &kernel, &kind, err));
     if (!halves(w)) {
         och_tensor x;
@@ -711,7 +775,7 @@ static och_status gated(job *j, const och_tensor *y, och_err *err) {
     och_tensor part[2];
     for (int i = 0; i < 2; i++) {
         part[i] = (och_tensor){
-            .dtype = OCH_DTYPE_F32, .rows = y->rows, .cols = y->cols, .row_bytes = (uint64_t)(y->cols + 3) / 4 * 16};
+            .dtype = OCH_DTYPE_F32, .rows = y->rows, .cols = y->cols, .row_bytes = sum_bytes(y->cols)};
         OCH_TRY(och_gpu_take(&j->scratch, (uint64_t)y->rows * part[i].row_bytes, &part[i].addr, err));
         OCH_TRY(product(j, i, &(och_tensor){.dtype = OCH_DTYPE_NONE}, &part[i], err));
     }
