@@ -293,11 +293,12 @@ static och_status judge_normed(const trial *t, och_trial *out, och_err *err) {
     int64_t k = y->cols;
     och_tensor tensor;
     uint64_t at;
-    float *row = och_malloc_array((size_t)k, 3 * sizeof *row), *expected = row + k, *squares = expected + k;
+    float *row = och_malloc_array((size_t)k, 3 * sizeof *row);
     if (!row || !och_op_normed_codes(k, &tensor, &at)) {
         och_free(row);
         return och_err_nomem(err, (uint64_t)k * 3 * sizeof *row, "a trial's codes");
     }
+    float *expected = row + k, *squares = expected + k;
     och_planes_act_decode_row(found, (uint64_t)k, row);
     through_norm(y->host, &t->host.in[OCH_LINEAR_YNORM], t->host.attr.linear.ynorm_add_one, expected, squares);
     double by_codes = nmse_of(row, expected, k), by_squares = nmse_of((const float *)(const void *)(found + at), squares, k / 32);
