@@ -145,6 +145,8 @@ static void unknown_devices(void **state) {
         assert_string_equal(och_gpu_codes_cut(&d, formats[f], f % 2), "");
         assert_null(och_gpu_post_cut(&d, formats[f], false));
         assert_string_equal(och_gpu_post_cut(&d, formats[f], true), "");
+        assert_null(och_gpu_norm_codes_cut(&d, formats[f], false));
+        assert_string_equal(och_gpu_norm_codes_cut(&d, formats[f], true), "");
         const och_gpu_tiles *t = och_gpu_tiles_of(&d, formats[f], 1 << 20, 1 << 20);
         assert_true(!*t->spec && !*t->three && !*t->pair);
     }
@@ -166,6 +168,9 @@ static void known_devices(void **state) {
             const char *post = och_gpu_post_cut(&d, format, false), *asked = och_gpu_post_cut(&d, format, true);
             is_prefix(asked);
             assert_true(!post || post == asked);
+            const char *normed = och_gpu_norm_codes_cut(&d, format, false), *wished = och_gpu_norm_codes_cut(&d, format, true);
+            is_prefix(wished);
+            assert_true(!normed || normed == wished);
         }
     }
 }

@@ -74,19 +74,20 @@ const char *och_gpu_post_cut(const och_device *d, och_dtype format, bool asked) 
     return asked ? "" : NULL;
 }
 
-const char *och_gpu_norm_codes_cut(const och_device *d, och_dtype format) {
-#define OCH_NORM_CODES(arch, format, cut) {arch, format, cut},
+const char *och_gpu_norm_codes_cut(const och_device *d, och_dtype format, bool asked) {
+#define OCH_NORM_CODES(arch, format, faster, spec) {arch, format, faster, spec},
     static const struct {
         const char *arch;
         och_dtype format;
-        const char *cut;
+        bool faster;
+        const char *spec;
     } rows[] = {
 #include "op/gpu/norm_codes.def"
     };
 #undef OCH_NORM_CODES
     for (size_t i = OCH_GPU_FIND_ROW(d, rows, 0); i < OCH_COUNT(rows); i = OCH_GPU_FIND_ROW(d, rows, i + 1))
-        if (rows[i].format == format) return rows[i].cut;
-    return "";
+        if (rows[i].format == format) return asked || rows[i].faster ? rows[i].spec : NULL;
+    return asked ? "" : NULL;
 }
 
 const och_gpu_own_cut *och_gpu_own_cut_of(const och_device *d) {

@@ -33,8 +33,8 @@ const char *och_gpu_codes_cut(const och_device *d, och_dtype format, bool one);
  * not measured to be faster; where they are asked for all the same they are cut so, or "". */
 const char *och_gpu_post_cut(const och_device *d, och_dtype format, bool asked);
 
-/* Products that write codes through a norm (norm_codes.def); "" where no row is the device's and the format's. */
-const char *och_gpu_norm_codes_cut(const och_device *d, och_dtype format);
+/* Products of one row that write codes through a norm (norm_codes.def), `asked` for or where that is faster. NULL: it is not. */
+const char *och_gpu_norm_codes_cut(const och_device *d, och_dtype format, bool asked);
 
 /* Products that make their own codes of one row of activations (own.def). */
 typedef struct och_gpu_own_cut {

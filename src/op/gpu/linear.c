@@ -218,18 +218,25 @@ static och_status post_kernel(const och_device *d, const och_op_call *c, bool sq
 
 /* ---- codes through a norm ---- */
 
-/* Whether a plan has the product write them: where it reads codes that were made before, and not of short rows. */
-static bool writes_normed(const och_device *d, const och_op_call *c) {
+/* How a product that writes them is cut, which reads codes that were made before; NULL: it would be slower than a launch more. */
+static const char *normed_cut(const och_device *d, const och_op_call *c) {
     const och_tensor *w = &c->in[OCH_LINEAR_W0];
+    int wish = och_gpu_wish_of(d).norm_codes;
     bool own = may_own(d, c) && !och_op_codes(och_op_xcodes(c), 1);
-    return och_gpu_wish_of(d).norm_codes > 0 && quantised(w) && !own && !short_rows(w);
+    return wish && quantised(w) && !own && !short_rows(w) ? och_gpu_norm_codes_cut(d, w->dtype, wish > 0) : NULL;
+}
+
+/* Where nearly every compute unit has a workgroup; asked of plans alone, since a record that is tried is made small. */
+static bool writes_normed(const och_device *d, const och_op_call *c) {
+    bool enough = 4 * (c->in[OCH_LINEAR_W0].rows / 32) >= 3 * (int64_t)d->info.n_compute_units || och_gpu_wish_of(d).norm_codes > 0;
+    return enough && normed_cut(d, c);
 }
 
 static och_status normed_kernel(const och_device *d, const och_op_call *c, const och_gpu_kernel **out_k, och_err *err) {
     const och_tensor *w = &c->in[OCH_LINEAR_W0];
-    const char *known = och_gpu_norm_codes_cut(d, w->dtype);
+    const char *known = normed_cut(d, c);
     char spec[48];
-    if (!writes_normed(d, c)) return och_err_set(err, OCH_UNAVAILABLE, "codes for a norm of y are made by a kernel of their own");
+    if (!known) return och_err_set(err, OCH_UNAVAILABLE, "codes for a norm of y are made by a kernel of their own");
     snprintf(spec, sizeof spec, "F=%s,ADD1=%s", och_format_get(w->dtype)->name, yes(c->attr.linear.ynorm_add_one));
     const char *cut = och_gpu_tune_cut(d, OCH_GPU_CUT_NORMED, w, known);
     och_status st = cut_kernel(d, "matvec_codes", cut, known, spec, out_k, err);
