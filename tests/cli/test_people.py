@@ -185,6 +185,23 @@ class Simulated(unittest.TestCase):
         self.assertGreaterEqual(r["dram_bytes"], r["floor_bytes"])
         self.assertTrue(all(l["kernel"] in r["kernels"] for l in r["launches"]))
 
+    def test_bench_op_codes_through_a_norm(self):
+        """What writes them and what reads them, a launch each; without the wish there is no kernel for them."""
+        asked = {"OCHRE_NORM_CODES": "1", "OCHRE_NEXT_CODES": "1", "OCHRE_OWN_CODES": "0"}
+        common = ["bench", "op", "linear", "--device", SIM, "--dtype", "Q8_0", "--k", "288", "--json"]
+        for more, kernel in ((["--m", "96", "--codes", "--residual", "--next-norm"], "matvec_codes"),
+                             (["--m", "96", "--norm", "--codes"], "matvec_F"), (["--m", "96,32,64", "--norm", "--codes"], "matvec_qkv"),
+                             (["--m", "96", "--gate", "--norm", "--codes"], "matvec_glu_codes")):
+            p = ochre(*common, *more, env=asked)
+            self.assertEqual(p.returncode, 0, p.stderr)
+            r = json.loads(p.stdout)
+            self.assertTrue(r["right"])
+            self.assertEqual(len(r["launches"]), 1)
+            self.assertTrue(r["kernels"].startswith(kernel), r["kernels"])
+        p = ochre(*common, "--m", "96", "--next-norm", env={"OCHRE_NORM_CODES": "0"})
+        self.assertEqual(p.returncode, 1)
+        self.assertIn("makes codes for a norm", p.stderr)
+
     def test_selftest(self):
         reports = os.path.join(TMP.name, "reports")
         os.makedirs(reports)
