@@ -114,7 +114,7 @@ typedef enum och_kl_stmt_kind {
     OCH_KL_S_CONTINUE,
     OCH_KL_S_RETURN,   /* expr or NULL */
     OCH_KL_S_STAGE,    /* where `do` begins the coming step's stage */
-    OCH_KL_S_PIPELINE, /* names, ranges, step, depth, stage: `other`, do: `body` */
+    OCH_KL_S_PIPELINE, /* names, ranges, step, depth, stage: `other`, then: `then`, do: `body` */
     OCH_KL_S_COPY      /* copy target <- expr; */
 } och_kl_stmt_kind;
 
@@ -136,6 +136,7 @@ struct och_kl_stmt {
     och_kl_range *ranges;
     och_kl_expr *depth;
     och_kl_stmt *body, *other;
+    och_kl_stmt *then; /* of a pipeline: between the first copies and the first `do` */
     och_kl_stmt *next;
     uint32_t height; /* as of an expression */
 };

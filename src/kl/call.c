@@ -169,20 +169,25 @@ static bool buffer_method(och_kl_spec *s, const och_kl_expr *e, const och_kl_val
     if (v->kind == OCH_KL_V_BUFFER) {
         if (!strcmp(name, "row")) return och_kl_row(s, e->pos, v, e->args, false, out);
         if (!strcmp(name, "row_clamped")) return och_kl_row(s, e->pos, v, e->args, true, out);
-        if (!strcmp(name, "sub") || !strcmp(name, "sub_stream")) {
+        if (!strcmp(name, "sub") || !strcmp(name, "sub_stream") || !strcmp(name, "sub_inside")) {
             och_kl_val a[2];
             const och_kl_expr *args[2] = {e->args, e->args ? e->args->next : NULL};
             int n = och_kl_count_args(e->args);
             int64_t columns = 0;
             if (n < 2 || n > 3 || v->buf->rank != 2)
                 return och_kl_error(s->diag, e->pos,
-                                    "sub takes the first row and column, of a buffer of two dimensions, and the number of columns");
+                                    "%s takes the first row and column, of a buffer of two dimensions, and the number of columns", name);
             if (n == 3 && !och_kl_eval_const_int(s, args[1]->next, "the number of columns", &columns)) return false;
             if (columns < (n == 3) || columns > 65536)
                 return och_kl_error(s->diag, args[1]->next->pos, "expected 1 to 65536 columns, found %lld", (long long)columns);
             if (!och_kl_eval_list(s, args, 2, a)) return false;
-            for (int i = 0; i < 2; i++)
+            bool inside = !strcmp(name, "sub_inside");
+            for (int i = 0; i < 2; i++) {
+                int64_t at;
                 if (!och_kl_to_index(s, args[i]->pos, a[i], &a[i])) return false;
+                if (inside && och_kl_const_int(&a[i], &at) && at < 0)
+                    return och_kl_error(s->diag, args[i]->pos, "%s %lld is not inside: sub makes zeros of what is not", i ? "column" : "row", (long long)at);
+            }
             *out = (och_kl_val){.kind = OCH_KL_V_SUB,
                                 .buf = v->buf,
                                 .ir = a[0].ir,
@@ -190,12 +195,14 @@ static bool buffer_method(och_kl_spec *s, const och_kl_expr *e, const och_kl_val
                                 .level = och_kl_join(a[0].level, a[1].level),
                                 .multiple = a[1].multiple,
                                 .columns = (uint32_t)columns,
-                                .streamed = name[3] != 0};
+                                .streamed = !strcmp(name, "sub_stream"),
+                                .inside = inside};
             return true;
         }
     }
     if (v->kind == OCH_KL_V_ROW) {
         if (!strcmp(name, "unit") || !strcmp(name, "unit_stream")) return och_kl_unit_of(s, e, v, name[4] != 0, out);
+        if (!strcmp(name, "staged")) return och_kl_staged_unit(s, e, v, out);
         if (!strcmp(name, "put")) {
             *out = (och_kl_val){.kind = OCH_KL_V_VOID};
             return och_kl_put(s, e, v);
@@ -205,9 +212,9 @@ static bool buffer_method(och_kl_spec *s, const och_kl_expr *e, const och_kl_val
     if (is) return true;
     och_kl_guess g;
     och_kl_guess_init(&g, name);
-    static const char *const all[] = {"row",    "row_clamped", "sub",          "sub_stream",   "unit",         "unit_stream",  "put",
-                                      "load2",  "load4",       "load8",        "load16",       "store2",       "store4",
-                                      "store8", "store16",     "load4_stream", "load8_stream", "load16_stream"};
+    static const char *const all[] = {"row",    "row_clamped", "sub",          "sub_stream",   "sub_inside",   "unit",         "unit_stream",
+                                      "staged", "put",         "load2",        "load4",        "load8",        "load16",       "store2",
+                                      "store4", "store8",      "store16",      "load4_stream", "load8_stream", "load16_stream"};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) och_kl_guess_offer(&g, all[i]);
     char buf[64];
     const char *best = och_kl_guess_best(&g);

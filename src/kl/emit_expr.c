@@ -318,6 +318,11 @@ static void emit_scaled(och_kl_emitter *e, const och_kl_ir *x, uint32_t scale, c
 void och_kl_emit_address(och_kl_emitter *e, const och_kl_mem *m, bool typed, bool written) {
     const char *base = och_kl_var_name(e, m->base), *name = och_kl_base_names[m->elem];
     if (m->base->space == OCH_KL_LDS) {
+        if (m->bytes) {
+            och_strbuf_printf(e->out, "(const u8 *)&%s[0] + ", base);
+            och_kl_emit_expr(e, m->index, OCH_KL_PREC_UNARY);
+            return;
+        }
         if (typed && m->elem != m->base->type.base) och_strbuf_printf(e->out, "(%s *)", name);
         och_strbuf_printf(e->out, "&%s[", base);
         och_kl_emit_expr(e, m->index, OCH_KL_PREC_ANY);

@@ -130,6 +130,65 @@ och_kl_bundle *och_kl_bundle_new(och_kl_spec *s, och_kl_pos pos, och_kl_buffer *
     return u->row && u->index ? u : NULL;
 }
 
+/* Bytes of a row of k elements. */
+static bool row_bytes(och_kl_spec *s, const och_kl_decl *d, int64_t k, int64_t *out) {
+    int64_t unit, block;
+    if (!och_kl_format_facts(s, d, &unit, &block)) return false;
+    *out = 0;
+    for (const och_kl_plane_ast *p = d->planes; p; p = p->next) {
+        och_kl_base base;
+        int lanes;
+        uint32_t bytes;
+        int64_t span = p->per_block ? block : unit;
+        if (!plane_facts(s, p, &base, &lanes, &bytes)) return false;
+        *out += ((k + span - 1) / span * bytes + 15) / 16 * 16;
+    }
+    return true;
+}
+
+/* row.staged(A, first, u): unit u of a row whose bytes were copied to an array in LDS, from its element `first` on. Of the row itself
+ * only the format and the length are looked at. */
+bool och_kl_staged_unit(och_kl_spec *s, const och_kl_expr *e, const och_kl_val *row, och_kl_val *out) {
+    och_kl_val v[3];
+    char buf[64];
+    int64_t k;
+    if (row->buf->kind == OCH_KL_A_BUFFER)
+        return och_kl_error(s->diag, e->pos, "%s has no units: it is a plain buffer", row->buf->ast->name);
+    if (och_kl_count_args(e->args) != 3)
+        return och_kl_error(s->diag, e->pos, "staged takes the array in LDS that holds the row, the row's first element in it, and the unit's number");
+    const och_kl_expr *args[3] = {e->args, e->args->next, e->args->next->next};
+    if (!och_kl_eval_list(s, args, 3, v)) return false;
+    och_kl_lds *l = v[0].lds;
+    if (v[0].kind != OCH_KL_V_LDS) return och_kl_error(s->diag, args[0]->pos, "staged takes an array in LDS, found %s", och_kl_val_text(&v[0], buf));
+    if (l->elem != OCH_KL_U32 || l->pad)
+        return och_kl_error(s->diag, args[0]->pos, "%s is %s%s: whole rows lie in arrays of u32 without padding", l->var->name,
+                            l->pad ? "padded" : "of ", l->pad ? "" : och_kl_base_names[l->elem]);
+    for (int i = 1; i < 3; i++) {
+        if (!och_kl_to_index(s, args[i]->pos, v[i], &v[i])) return false;
+        if (och_kl_const_int(&v[i], &k) && k < 0) return och_kl_error(s->diag, args[i]->pos, "an index is not negative, found %lld", (long long)k);
+    }
+    /* Elements from where the array, or the part of it, begins. */
+    int64_t elements = 1, begin = 0, bytes = 4;
+    for (int i = v[0].n_at; i < l->rank; i++) elements *= l->dims[i];
+    if (och_kl_gcd(v[1].multiple, v[0].n_at ? (uint64_t)elements : 0) % 4)
+        return och_kl_error(s->diag, args[1]->pos, "a row begins at a multiple of 16 bytes: its first element must be known to be a multiple of 4");
+    (void)och_kl_const_int(&v[1], &begin);
+    if (och_kl_is_int(row->buf->dims[row->buf->rank - 1], &k) && !row_bytes(s, row->buf->format, k, &bytes)) return false;
+    if (begin + bytes / 4 > elements)
+        return och_kl_error(s->diag, args[1]->pos, "a row of %s has %lld bytes: from element %lld on there are %lld", row->buf->ast->name, (long long)bytes,
+                            (long long)begin, (long long)(elements - begin) * 4);
+    och_kl_ir *first = och_kl_convert(s->code, e->pos, scalar(OCH_KL_I32), v[1].ir);
+    if (v[0].ir) first = och_kl_binary(s->code, e->pos, '+', v[0].ir, first);
+    first = och_kl_binary(s->code, e->pos, '*', first, och_kl_i32(s, e->pos, 4));
+    och_kl_level level = och_kl_join(och_kl_join(v[0].level, v[1].level), v[2].level);
+    och_kl_ir *u = och_kl_convert(s->code, e->pos, scalar(OCH_KL_U32), v[2].ir);
+    och_kl_bundle *b = och_kl_bundle_new(s, e->pos, row->buf, first, u, level, false);
+    if (!b) return false;
+    b->staged = l;
+    *out = (och_kl_val){.kind = OCH_KL_V_UNIT, .unit = b, .level = level};
+    return true;
+}
+
 bool och_kl_unit_of(och_kl_spec *s, const och_kl_expr *e, const och_kl_val *row, bool streamed, och_kl_val *out) {
     och_kl_val i;
     if (row->buf->kind == OCH_KL_A_BUFFER)
@@ -146,14 +205,16 @@ bool och_kl_unit_of(och_kl_spec *s, const och_kl_expr *e, const och_kl_val *row,
     return true;
 }
 
-/* Where entry u of a plane is, in bytes. */
+/* Where entry u of a plane is, in bytes: i64, or i32 of a row in LDS. */
 static och_kl_ir *entry(och_kl_spec *s, och_kl_pos pos, och_kl_buffer *b, int plane, const och_kl_plane_ast *p,
                         och_kl_ir *row, och_kl_ir *u, uint32_t bytes) {
     int64_t unit = 1, block = 1;
     if (!och_kl_format_facts(s, b->format, &unit, &block)) return NULL;
     if (p->per_block && block != unit) u = och_kl_binary(s->code, pos, '/', u, och_kl_u32(s, pos, block / unit));
-    och_kl_ir *first = och_kl_convert(s->code, pos, scalar(OCH_KL_I64), b->planes[plane]);
-    return och_kl_binary(s->code, pos, '+', och_kl_binary(s->code, pos, '+', row, first), och_kl_scaled(s, pos, u, bytes));
+    och_kl_ir *first = och_kl_convert(s->code, pos, row->type, b->planes[plane]), *at;
+    if (row->type.base == OCH_KL_I32) at = och_kl_binary(s->code, pos, '*', och_kl_convert(s->code, pos, row->type, u), och_kl_i32(s, pos, bytes));
+    else at = och_kl_scaled(s, pos, u, bytes);
+    return och_kl_binary(s->code, pos, '+', och_kl_binary(s->code, pos, '+', row, first), at);
 }
 
 static uint32_t entry_align(uint32_t bytes) {
@@ -179,9 +240,9 @@ bool och_kl_unit_field(och_kl_spec *s, och_kl_pos pos, const och_kl_val *v, cons
         int lanes;
         uint32_t bytes;
         if (!plane_facts(s, p, &base, &lanes, &bytes)) return false;
-        och_kl_level level = b->var->read_only ? u->level : OCH_KL_L_LANE;
+        och_kl_level level = b->var->read_only && !u->staged ? u->level : OCH_KL_L_LANE;
         if (!u->loaded[n]) {
-            och_kl_mem m = {.base = b->var,
+            och_kl_mem m = {.base = u->staged ? u->staged->var : b->var,
                             .elem = base,
                             .lanes = (uint8_t)lanes,
                             .align_bytes = entry_align(bytes),

@@ -77,13 +77,14 @@ static bool goes_alone(const och_kl_spec *s, const copy_state *c, och_kl_base fr
 }
 
 /* What of a copy by itself stays the same from step to step, in variables before the pipeline: found again by what it is made of.
- * Where the step says which row the matrix begins at it is made there. */
+ * Where the step says which row the matrix begins at it is made there; but what lies inside is the same for a lane wherever the
+ * matrix begins. */
 struct och_kl_alone {
     const och_kl_buffer *buf;
     const och_kl_lds *lds;
-    och_kl_ir *row;    /* of the buffer, where the matrix begins */
-    och_kl_ir *base;   /* i64: first byte of the lane's first row */
-    och_kl_ir *inside; /* u32: bit t: the row that the lane copies in turn t exists, in the buffer and in the matrix */
+    och_kl_ir *row;    /* of the buffer, where the matrix begins; NULL: all of it is inside, wherever that is */
+    och_kl_ir *base;   /* i64: first byte of the lane's first row, in a matrix that begins at `row`, or at row 0 */
+    och_kl_ir *inside; /* u32: bit t: the row that the lane copies in turn t exists, in the buffer and in the matrix; without `row`: NULL */
     och_kl_ir *col;    /* i32: the lane's first column */
     och_kl_ir *to;     /* i32: element where the lane's first piece goes */
     struct och_kl_alone *next;
@@ -106,12 +107,13 @@ static och_kl_alone *alone_of(och_kl_spec *s, const copy_state *c, const split *
     och_kl_buffer *b = c->sub.buf;
     och_kl_code *code = s->code;
     och_kl_pos pos = c->pos;
-    bool stays = is_outside(s, c->sub.ir);
+    och_kl_ir *begin = c->sub.inside ? NULL : c->sub.ir;
+    bool stays = !begin || is_outside(s, begin);
     for (och_kl_alone *x = stays ? s->pipe->alone : NULL; x; x = x->next)
-        if (x->buf == b && x->lds == c->lds && is_same(x->row, c->sub.ir)) return x;
+        if (x->buf == b && x->lds == c->lds && !x->row == !begin && (!begin || is_same(x->row, begin))) return x;
     och_kl_alone *x = och_kl_alloc(s, 1, sizeof *x);
     if (!x) return NULL;
-    *x = (och_kl_alone){.buf = b, .lds = c->lds, .row = c->sub.ir, .next = s->pipe->alone};
+    *x = (och_kl_alone){.buf = b, .lds = c->lds, .row = begin, .next = s->pipe->alone};
     och_kl_list *list = s->list;
     if (stays) {
         s->pipe->alone = x;
@@ -122,11 +124,12 @@ static och_kl_alone *alone_of(och_kl_spec *s, const copy_state *c, const split *
     och_kl_ir *piece = och_kl_binary(code, pos, '%', id, och_kl_i32(s, pos, t->pieces));
     x->col = och_kl_keep(s, pos, "col", och_kl_binary(code, pos, '*', piece, och_kl_i32(s, pos, t->per)), OCH_KL_L_LANE);
     och_kl_type i64 = scalar(OCH_KL_I64), u64 = scalar(OCH_KL_U64);
-    och_kl_ir *at = row ? och_kl_binary(code, pos, '+', och_kl_convert(code, pos, i64, c->sub.ir), och_kl_convert(code, pos, i64, row)) : NULL;
+    och_kl_ir *at = row ? och_kl_convert(code, pos, i64, row) : NULL;
+    if (begin && at) at = och_kl_binary(code, pos, '+', och_kl_convert(code, pos, i64, begin), at);
     at = och_kl_keep(s, pos, "at", at, OCH_KL_L_LANE);
     x->base = at ? och_kl_keep(s, pos, "base", och_kl_row_offset(s, pos, b, &at, 1, false), OCH_KL_L_LANE) : NULL;
     och_kl_ir *bits = och_kl_u32(s, pos, 0);
-    for (uint32_t i = 0; i < t->n && at && row; i++) {
+    for (uint32_t i = 0; i < t->n && at && row && begin; i++) {
         och_kl_ir *r = och_kl_binary(code, pos, '+', at, och_kl_i64(s, pos, (int64_t)i * t->step));
         och_kl_ir *in = och_kl_binary(code, pos, '<', och_kl_convert(code, pos, u64, r), och_kl_convert(code, pos, u64, b->dims[0]));
         if ((i + 1) * t->step > c->rows) {
@@ -135,12 +138,12 @@ static och_kl_alone *alone_of(och_kl_spec *s, const copy_state *c, const split *
         }
         bits = och_kl_binary(code, pos, '|', bits, och_kl_select(code, pos, in, och_kl_u32(s, pos, 1u << i), och_kl_u32(s, pos, 0)));
     }
-    x->inside = och_kl_keep(s, pos, "inside", bits, OCH_KL_L_LANE);
+    if (begin) x->inside = och_kl_keep(s, pos, "inside", bits, OCH_KL_L_LANE);
     copy_state first = *c;
     first.slot = NULL;
     x->to = row && x->col ? och_kl_keep(s, pos, "to", place_in(s, &first, row, x->col), OCH_KL_L_LANE) : NULL;
     s->list = list;
-    return x->base && x->inside && x->to && x->col ? x : NULL;
+    return x->base && (x->inside || !begin) && x->to && x->col ? x : NULL;
 }
 
 /* The rows of `elem` copied in pieces of 16 bytes that go by themselves, zeros where there is no such row or, from `end` on, column.
@@ -161,24 +164,36 @@ static bool copy_alone(och_kl_spec *s, const copy_state *c, och_kl_base elem, oc
     const och_kl_alone *x = alone_of(s, c, &t);
     if (!x) return false;
     och_kl_type i64 = scalar(OCH_KL_I64), u64 = scalar(OCH_KL_U64);
+    uint32_t scale = c->sub.buf->kind == OCH_KL_A_BUFFER ? bytes : 1; /* strides of buffers count elements */
     och_kl_ir *k = och_kl_binary(code, pos, '+', och_kl_convert(code, pos, i64, c->sub.ir2), och_kl_convert(code, pos, i64, x->col));
     k = och_kl_keep(s, pos, "at", k, OCH_KL_L_LANE);
-    och_kl_ir *there = k ? och_kl_binary(code, pos, '<', och_kl_convert(code, pos, u64, k), och_kl_convert(code, pos, u64, end)) : NULL;
-    och_kl_ir *rows = och_kl_keep(s, pos, "rows", och_kl_select(code, pos, there, x->inside, och_kl_u32(s, pos, 0)), OCH_KL_L_LANE);
+    if (!k) return false;
+    och_kl_ir *rows = NULL, *begin = NULL; /* bits of those that exist, or the first byte of the matrix's first row */
+    if (x->row) {
+        och_kl_ir *there = och_kl_binary(code, pos, '<', och_kl_convert(code, pos, u64, k), och_kl_convert(code, pos, u64, end));
+        rows = och_kl_keep(s, pos, "rows", och_kl_select(code, pos, there, x->inside, och_kl_u32(s, pos, 0)), OCH_KL_L_LANE);
+    } else {
+        och_kl_ir *each = och_kl_binary(code, pos, '*', c->sub.buf->strides[0], och_kl_i64(s, pos, scale));
+        begin = och_kl_binary(code, pos, '*', och_kl_convert(code, pos, i64, c->sub.ir), each);
+        begin = och_kl_keep(s, pos, "begin", begin, c->sub.level);
+    }
     och_kl_ir *to = c->slot ? och_kl_binary(code, pos, '+', c->slot, x->to) : x->to;
     to = och_kl_keep(s, pos, "to", to, OCH_KL_L_LANE);
-    if (!rows || !to) return false;
+    if (!(x->row ? rows : begin) || !to) return false;
     och_kl_ir *in_row = och_kl_binary(code, pos, '*', och_kl_convert(code, pos, scalar(OCH_KL_U32), k), och_kl_u32(s, pos, bytes));
-    uint32_t scale = c->sub.buf->kind == OCH_KL_A_BUFFER ? bytes : 1; /* strides of buffers count elements */
     for (uint32_t i = 0; i < t.n; i++) {
         if (!och_kl_count(s, pos)) return false;
-        och_kl_ir *bit = och_kl_binary(code, pos, '&', rows, och_kl_u32(s, pos, 1u << i));
-        bit = och_kl_binary(code, pos, OCH_KL_OP_NE, bit, och_kl_u32(s, pos, 0));
+        och_kl_ir *all = och_kl_u32(s, pos, 16);
+        if (rows) {
+            och_kl_ir *bit = och_kl_binary(code, pos, '&', rows, och_kl_u32(s, pos, 1u << i));
+            bit = och_kl_binary(code, pos, OCH_KL_OP_NE, bit, och_kl_u32(s, pos, 0));
+            /* No address is looked at for 0 bytes: it may be that of a row that is not there. */
+            all = och_kl_select(code, pos, bit, all, och_kl_u32(s, pos, 0));
+        }
         och_kl_ir *down = och_kl_binary(code, pos, '*', c->sub.buf->strides[0], och_kl_i64(s, pos, (int64_t)i * t.step * scale));
         och_kl_ir *from = och_kl_binary(code, pos, '+', x->base, down);
-        /* No address is looked at for 0 bytes: it may be that of a row that is not there. */
-        och_kl_ir *args[2] = {och_kl_binary(code, pos, '+', to, och_kl_i32(s, pos, (int64_t)i * t.step * stride)),
-                              och_kl_select(code, pos, bit, och_kl_u32(s, pos, 16), och_kl_u32(s, pos, 0))};
+        if (begin) from = och_kl_binary(code, pos, '+', from, begin);
+        och_kl_ir *args[2] = {och_kl_binary(code, pos, '+', to, och_kl_i32(s, pos, (int64_t)i * t.step * stride)), all};
         och_kl_ir *call = args[0] && args[1] ? och_kl_call(code, pos, OCH_KL_F_COPY_ASYNC, scalar(OCH_KL_VOID), 0, args, 2) : NULL;
         if (!call || !from) return false;
         call->mem = (och_kl_mem){.base = c->sub.buf->var, .elem = OCH_KL_U32, .lanes = 4, .align_bytes = 16, .bytes = true};
@@ -260,9 +275,10 @@ static bool copy_buffer(och_kl_spec *s, copy_state *c) {
         och_kl_ir *r = position(s, pos, c->sub.ir, row, b->dims[0], &row_in),
                   *k = position(s, pos, c->sub.ir2, col, b->dims[1], &col_in);
         /* The load is always made, of a piece that exists; what lies outside becomes 0. */
-        och_kl_ir *base = r ? och_kl_row_offset(s, pos, b, &r, 1, true) : NULL;
-        och_kl_ir *in_row =
-            och_kl_select(code, pos, col_in, och_kl_convert(code, pos, scalar(OCH_KL_U32), k), och_kl_u32(s, pos, 0));
+        bool all = c->sub.inside && !inside; /* but not what lanes load that copy nothing in the last turn */
+        och_kl_ir *base = r ? och_kl_row_offset(s, pos, b, &r, 1, !all) : NULL;
+        och_kl_ir *in_row = och_kl_convert(code, pos, scalar(OCH_KL_U32), k);
+        if (!all) in_row = och_kl_select(code, pos, col_in, in_row, och_kl_u32(s, pos, 0));
         in_row = och_kl_binary(code, pos, '*', in_row, och_kl_u32(s, pos, from));
         och_kl_mem m = {.base = b->var,
                         .elem = words ? OCH_KL_U32 : b->elem,
@@ -277,8 +293,8 @@ static bool copy_buffer(och_kl_spec *s, copy_state *c) {
         x->uniformity = OCH_KL_U_LANE;
         x = och_kl_convert(code, pos, raw, x);
         x = och_kl_keep(s, pos, "x", x, OCH_KL_L_LANE);
-        x = och_kl_select(code, pos, och_kl_binary(code, pos, OCH_KL_OP_AND, row_in, col_in), x,
-                          och_kl_int(code, pos, raw, 0));
+        if (!all)
+            x = och_kl_select(code, pos, och_kl_binary(code, pos, OCH_KL_OP_AND, row_in, col_in), x, och_kl_int(code, pos, raw, 0));
         x = och_kl_carry(s, pos, "x", x);
         och_kl_ir *matrix2, *row2, *piece2, *inside2;
         piece_of(s, c, t, &matrix2, &row2, &piece2, &inside2);
@@ -368,14 +384,16 @@ static bool copy_weight(och_kl_spec *s, copy_state *c) {
         if (matrix) piece = och_kl_binary(code, pos, '+', och_kl_binary(code, pos, '*', matrix, och_kl_i32(s, pos, c->pieces)), piece);
         och_kl_ir *r = position(s, pos, c->sub.ir, row, b->dims[0], &row_in),
                   *u = position(s, pos, first, piece, units, &unit_in);
-        och_kl_ir *base = r ? och_kl_row_offset(s, pos, b, &r, 1, true) : NULL;
-        och_kl_ir *there =
-            och_kl_select(code, pos, unit_in, och_kl_convert(code, pos, scalar(OCH_KL_U32), u), och_kl_u32(s, pos, 0));
-        och_kl_ir *in = och_kl_carry(
-            s, pos, "in",
-            och_kl_keep(s, pos, "in", och_kl_binary(code, pos, OCH_KL_OP_AND, row_in, unit_in), OCH_KL_L_LANE));
+        bool all = c->sub.inside && !inside; /* as above */
+        och_kl_ir *base = r ? och_kl_row_offset(s, pos, b, &r, 1, !all) : NULL;
+        och_kl_ir *there = och_kl_convert(code, pos, scalar(OCH_KL_U32), u), *in = NULL;
+        if (!all) {
+            there = och_kl_select(code, pos, unit_in, there, och_kl_u32(s, pos, 0));
+            in = och_kl_keep(s, pos, "in", och_kl_binary(code, pos, OCH_KL_OP_AND, row_in, unit_in), OCH_KL_L_LANE);
+            in = och_kl_carry(s, pos, "in", in);
+        }
         och_kl_bundle *bundle =
-            base && there && in ? och_kl_bundle_new(s, pos, b, base, there, OCH_KL_L_LANE, c->sub.streamed) : NULL;
+            base && there && (in || all) ? och_kl_bundle_new(s, pos, b, base, there, OCH_KL_L_LANE, c->sub.streamed) : NULL;
         if (!bundle) return false;
         och_kl_ir *matrix2, *row2, *piece2, *inside2;
         piece_of(s, c, t, &matrix2, &row2, &piece2, &inside2);
@@ -405,8 +423,9 @@ static bool copy_weight(och_kl_spec *s, copy_state *c) {
             /* Zeros outside, in words: there are fewer of them. */
             const och_kl_type words = och_kl_type_of(OCH_KL_U32, 2 * (int)och_kl_base_bytes(c->lds->elem));
             if (ok) x = och_kl_keep(s, pos, "x", och_kl_bitcast(code, pos, words, v.ir), OCH_KL_L_LANE);
-            x = ok && x ? och_kl_select(code, pos, in, x, och_kl_int(code, pos, words, 0)) : NULL;
-            ok = x && (v = och_kl_val_ir(och_kl_bitcast(code, pos, och_kl_type_of(c->lds->elem, 8), x), OCH_KL_L_LANE), true);
+            x = ok && x && in ? och_kl_select(code, pos, in, x, och_kl_int(code, pos, words, 0)) : x;
+            ok = ok && x;
+            ok = ok && (v = och_kl_val_ir(och_kl_bitcast(code, pos, och_kl_type_of(c->lds->elem, 8), x), OCH_KL_L_LANE), true);
             och_kl_ir *col = och_kl_binary(code, pos, '*', piece2, och_kl_i32(s, pos, unit));
             col = och_kl_binary(code, pos, '+', col, och_kl_i32(s, pos, 8 * i));
             ok = ok && store_piece(s, c, s->list, matrix2, row2, col, v.ir);

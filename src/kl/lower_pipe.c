@@ -9,9 +9,12 @@
  * issues is a group, and before its barrier each lane waits until all but the youngest D - 2 of its groups have arrived, which
  * leaves that of the next step among the arrived. A turn that has nothing to issue ends a group too, so that the count holds.
  *
+ * `then` stands between the first steps' copies and the wait for them: what it does is hidden behind them.
+ *
  * Products that are only begun (tile_group.c) are waited for before the turn's barrier. With D of 4 and more, where nothing else is
  * done to a large tile, those of step t may still be under way at it: it ends those of step t - 1, whose place is filled again in the
- * turn after. The loads are then a step less ahead. */
+ * turn after. The loads are then a step less ahead. Whether it is so is seen by lowering `do` first, which cannot be behind a `then`:
+ * that may be where the kernel awaits what `do` reads. */
 #include "kl/spec.h"
 #include "kl/tile.h"
 
@@ -158,6 +161,20 @@ static bool lower_do(och_kl_spec *s, const pipe_state *p, pipe_turn *t) {
     return ok;
 }
 
+/* `then`, where the pipeline stands, so that a kernel may await in it; it is in no loop, and knows of no step. */
+static bool lower_then(och_kl_spec *s, const och_kl_stmt *body) {
+    och_kl_loop *loop = s->loop;
+    const och_kl_list *outer = s->pipe_do;
+    s->loop = NULL;
+    s->pipe_do = NULL;
+    s->depth++;
+    bool ok = och_kl_stmts(s, body);
+    s->depth--;
+    s->pipe_do = outer;
+    s->loop = loop;
+    return ok;
+}
+
 bool och_kl_stmt_stage(och_kl_spec *s, const och_kl_stmt *x) {
     if (!s->pipe_do || s->list != s->pipe_do || !s->stage_ins)
         return och_kl_error(s->diag, x->pos, "stage; stands once, directly in a pipeline's do");
@@ -187,7 +204,8 @@ bool och_kl_stmt_pipeline(och_kl_spec *s, const och_kl_stmt *x) {
     och_kl_pipe own = {.before = s->list, .first_var = c->n_vars};
     /* What was read from these arrays before is read. */
     och_kl_barrier(s, pos);
-    bool own_place = says_where(x->body), first_do = alone && !own_place && depth >= 4 && (s->profile.target.target->ops & OCH_GROUP_MATRIX);
+    bool own_place = says_where(x->body);
+    bool first_do = alone && !own_place && !x->then && depth >= 4 && (s->profile.target.target->ops & OCH_GROUP_MATRIX);
     if (first_do) {
         if (!open_turn(s, &p, depth, &t) || !lower_do(s, &p, &t)) return false;
         if (t.pending && t.pending->pending && !s->waited && och_kl_tile_is_long(t.pending)) {
@@ -209,6 +227,9 @@ bool och_kl_stmt_pipeline(och_kl_spec *s, const och_kl_stmt *x) {
         och_kl_insert_after(s->list, s->list->last, first);
         if (own.copied) group_of_copies(s, pos);
     }
+    s->pipe = NULL;
+    if (x->then && !lower_then(s, x->then)) return false;
+    s->pipe = alone ? &own : NULL;
     if (own.copied) wait_for_copies(s, pos, ahead - 1);
     och_kl_barrier(s, pos);
     if (!first_do && !open_turn(s, &p, depth, &t)) return false;

@@ -22,6 +22,8 @@ static och_kl_stmt *measured(och_kl_parser *p, och_kl_stmt *s) {
         if (i->height > h) h = i->height;
     for (const och_kl_stmt *i = s->other; i; i = i->next)
         if (i->height > h) h = i->height;
+    for (const och_kl_stmt *i = s->then; i; i = i->next)
+        if (i->height > h) h = i->height;
     s->height = h + 1;
     if (!p->panic && s->height + p->depth > OCH_KL_MAX_HEIGHT)
         och_kl_fail(p, s->pos, "this is nested too deeply: at most %d levels", OCH_KL_MAX_HEIGHT);
@@ -164,6 +166,7 @@ static och_kl_stmt *pipeline(och_kl_parser *p) {
     och_kl_expect(p, '{', "after the depth");
     och_kl_expect_word(p, "stage", "in a pipeline");
     och_kl_parse_body(p, &s->other, "after 'stage'");
+    if (och_kl_accept_word(p, "then")) och_kl_parse_body(p, &s->then, "after 'then'");
     och_kl_expect_word(p, "do", "after the stage");
     och_kl_parse_body(p, &s->body, "after 'do'");
     och_kl_expect(p, '}', "after the body of 'do'");

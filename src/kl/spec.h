@@ -84,9 +84,10 @@ typedef struct och_kl_lds {
 /* A unit of a format, whose planes are loaded where unit() stands when they are first asked for. */
 typedef struct och_kl_bundle {
     och_kl_buffer *buf;
-    och_kl_ir *row, *index; /* first byte of the row (i64), number of the unit (u32): simple */
+    och_kl_ir *row, *index; /* first byte of the row (i64; i32 in LDS), number of the unit (u32): simple */
     och_kl_level level;
     bool streamed;
+    och_kl_lds *staged; /* not NULL: the row's bytes lie there */
     och_kl_list *list; /* the loads go into it behind `anchor` */
     och_kl_ins *anchor;
     och_kl_list *outer; /* not NULL: they are declared in it, behind `outer_anchor`, and assigned there */
@@ -104,6 +105,7 @@ typedef struct och_kl_val {
     uint64_t multiple; /* of integers: divides the value; 0: it is 0 */
     uint32_t columns;  /* of a SUB: so many, in matrices one behind another; 0: a matrix's */
     bool streamed;     /* of a SUB: units are read once */
+    bool inside;       /* of a SUB: all of it is in the buffer */
     int64_t integer;
     double real;
     och_kl_ir *ir, *ir2;
@@ -343,6 +345,7 @@ bool och_kl_space_method(och_kl_spec *s, const och_kl_expr *e, const och_kl_val 
 bool och_kl_format_facts(och_kl_spec *s, const och_kl_decl *d, int64_t *out_unit, int64_t *out_block);
 bool och_kl_format_field(och_kl_spec *s, och_kl_pos pos, const och_kl_decl *d, const char *name, och_kl_val *out);
 bool och_kl_format_planes(och_kl_spec *s, och_kl_buffer *b); /* where they begin, into the prologue */
+bool och_kl_staged_unit(och_kl_spec *s, const och_kl_expr *e, const och_kl_val *row, och_kl_val *out);
 bool och_kl_unit_of(och_kl_spec *s, const och_kl_expr *e, const och_kl_val *row, bool streamed, och_kl_val *out);
 och_kl_bundle *och_kl_bundle_new(och_kl_spec *s, och_kl_pos pos, och_kl_buffer *b, och_kl_ir *row, och_kl_ir *unit,
                                  och_kl_level level, bool streamed);

@@ -246,6 +246,12 @@ static void print_stmt(const och_kl_stmt *s, och_strbuf *out, int indent) {
         print_body(s->other, out, indent + 1);
         och_strbuf_puts(out, "\n");
         print_indent(out, indent + 1);
+        if (s->then) {
+            och_strbuf_puts(out, "then ");
+            print_body(s->then, out, indent + 1);
+            och_strbuf_puts(out, "\n");
+            print_indent(out, indent + 1);
+        }
         och_strbuf_puts(out, "do ");
         print_body(s->body, out, indent + 1);
         och_strbuf_puts(out, "\n");

@@ -114,6 +114,7 @@ static void statements(look *l, const och_kl_stmt *s) {
         if (s->type) expressions(l, s->type->dims);
         statements(l, s->body);
         statements(l, s->other);
+        statements(l, s->then);
         if (s->kind == OCH_KL_S_LET && s->expr && l->n_lets < MAX_LETS) l->lets[l->n_lets++] = s;
     }
     l->n_lets = before;

@@ -1,6 +1,9 @@
 /* Buffers, LDS, formats, pipelines and tiles of the kernel language on simulated boards. */
 #include "kl_run.h"
 
+#include "quant/format.h"
+#include "quant/planes.h"
+
 static void put_as(const char *t, void *p, int i, float v) {
     if (!strcmp(t, "f32")) ((float *)p)[i] = v;
     else ((uint16_t *)p)[i] = t[0] == 'f' ? och_f32_to_f16(v) : och_f32_to_bf16(v);
@@ -243,9 +246,87 @@ ON_ALL(edges) {
     }
 }
 
+/* ---- whole rows in LDS, parts that lie inside ---- */
+
+/* Rows of a format in planes; their bytes. */
+static size_t matrix_of(och_dtype format, int m, int k, uint8_t *w, float *values) {
+    uint64_t row;
+    och_err err = {0};
+    static uint8_t raw[8 * 512];
+    static float x[512];
+    CHECK(och_planes_row_bytes(format, (uint64_t)k, &row));
+    for (int r = 0; r < m; r++) {
+        for (int i = 0; i < k; i++) x[i] = (float)((int)(noise((uint32_t)(r * k + i)) % 201) - 100) / 100;
+        CHECK(och_format_encode_row(format, x, raw, (uint64_t)k, &err) == OCH_OK);
+        och_planes_pack(format, 1, k, raw, w + (size_t)r * row, 0, 1);
+        och_planes_decode_row(format, (uint64_t)k, w + (size_t)r * row, values + r * k);
+    }
+    return (size_t)row;
+}
+
+static void staged_rows(const char *bindings, och_dtype format, int m, int k) {
+    enum { B = 2 };
+    static uint8_t w[96 * 432], x[B * (512 + 16 * 8)];
+    static float values[96 * 512], y[B * 96], f[2] = {1.5f, -0.25f};
+    int units = k / 32, x_row = k + 8 * units;
+    size_t row = matrix_of(format, m, k, w, values);
+    for (int b = 0; b < B; b++)
+        for (int u = 0; u < units; u++) {
+            int32_t sum = 0;
+            float d = (float)(1 + (u + b) % 5) / 8;
+            int8_t *q = (int8_t *)x + b * x_row + 32 * u;
+            for (int i = 0; i < 32; i++) sum += q[i] = (int8_t)((int)(noise((uint32_t)(7000 + (b * units + u) * 32 + i)) % 255) - 127);
+            memcpy(x + b * x_row + k + 4 * u, &d, 4);
+            memcpy(x + b * x_row + k + 4 * units + 4 * u, &sum, 4);
+        }
+    memset(y, 0xff, sizeof y);
+    run("staged.ok", "rows", bindings, (actual[]){{.name = "w", .host = w, .dims = {m, k}, .row_bytes = row}, {.name = "bytes", .host = w, .dims = {(int64_t)((size_t)m * row / 128), 32}},
+        {.name = "x", .host = x, .dims = {B, k}, .row_bytes = (size_t)x_row}, {.name = "f", .host = f, .dims = {2}}, {.name = "y", .host = y, .dims = {B, m}}, {0}});
+    for (int b = 0; b < B; b++)
+        for (int r = 0; r < m; r++) {
+            double t = 0, size = 0;
+            for (int i = 0; i < k; i++) {
+                float d;
+                memcpy(&d, x + b * x_row + k + 4 * (i / 32), 4);
+                double p = -0.375 * (double)d * (int8_t)x[b * x_row + i] * (double)values[r * k + i];
+                t += p, size += fabs(p);
+            }
+            if (!(fabs((double)y[b * m + r] - t) <= 1e-6 * size)) CLOSE(bindings, b * m + r, (double)y[b * m + r], t, 1e-6);
+        }
+}
+
+ON_ALL(rows_in_lds) {
+    staged_rows("F=Q4_K,ROW=304,DEPTH=3,WAVES=4", OCH_DTYPE_Q4_K, 64, 512);
+    staged_rows("F=Q8_0,ROW=272,DEPTH=2,WAVES=1", OCH_DTYPE_Q8_0, 96, 256);
+    staged_rows("F=Q6_K,ROW=432,DEPTH=1,WAVES=2", OCH_DTYPE_Q6_K, 32, 512);
+    staged_rows("F=Q6_K,ROW=432,DEPTH=8,WAVES=2,INSIDE=false", OCH_DTYPE_Q6_K, 72, 512);
+}
+
+static void inside_of(const char *bindings, och_dtype format, int n, int k, int at, int col) {
+    static uint8_t w[50 * 1024];
+    static uint16_t x[50 * 512];
+    static float values[50 * 512], y[32 * 64], z[32 * 64];
+    size_t row = matrix_of(format, n, k, w, values);
+    for (int i = 0; i < n * k; i++) x[i] = och_f32_to_f16((float)(i % 1021));
+    run("staged.ok", "parts", bindings, (actual[]){{.name = "x", .host = x, .dims = {n, k}}, {.name = "w", .host = w, .dims = {n, k}, .row_bytes = row}, {.name = "y", .host = y, .dims = {32, 64}},
+        {.name = "z", .host = z, .dims = {32, 64}}, {.name = "at", .integer = at}, {.name = "col", .integer = col}, {0}});
+    for (int i = 0; i < 32 * 64; i++) {
+        int from = (at + i / 64) * k + 32 * col + i % 64;
+        CLOSE("y", i, y[i], (float)(from % 1021), 0);
+        if (fabsf(z[i] - values[from]) > 2e-3f) CLOSE("z", i, z[i], values[from], 2e-3);
+    }
+}
+
+ON_ALL(parts_inside) {
+    inside_of("F=F16,DEPTH=1,WAVES=1", OCH_DTYPE_F16, 41, 256, 9, 6);
+    inside_of("F=F16,DEPTH=3,WAVES=2,SUB=2", OCH_DTYPE_F16, 50, 512, 18, 14);
+    inside_of("F=Q4_K,DEPTH=2,WAVES=1", OCH_DTYPE_Q4_K, 32, 256, 0, 1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(buffers), cmocka_unit_test(lds_arrays), cmocka_unit_test(formats),
-                                       cmocka_unit_test(pipelines), cmocka_unit_test(swizzles), cmocka_unit_test(matrices_beside), cmocka_unit_test(weights), cmocka_unit_test(edges)};
+                                       cmocka_unit_test(pipelines), cmocka_unit_test(swizzles), cmocka_unit_test(matrices_beside), cmocka_unit_test(weights), cmocka_unit_test(edges),
+                                       cmocka_unit_test(rows_in_lds), cmocka_unit_test(parts_inside)};
     const char *filter = getenv("KL_TEST");
     if (filter) cmocka_set_test_filter(filter);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -260,6 +260,11 @@ static inline u32 och_perm(u32 hi, u32 lo, u32 selector) {
     for (int i = 0; i < 4; i++) r |= (u32)((((u64)hi << 32 | lo) >> 8 * (selector >> 8 * i & 7)) & 255) << 8 * i;
     return r;
 }
+// PTX ISA, "dp4a".
+static inline i32 och_dot4_ss(u32 a, u32 b, i32 c) {
+    for (int i = 0; i < 4; i++) c += (signed char)(a >> 8 * i) * (signed char)(b >> 8 * i);
+    return c;
+}
 static inline f32 och_copysign(f32 x, f32 y) { return copysignf(x, y); }
 static inline u16 och_to_bf16(f32 x) {
     u32 u;

@@ -124,12 +124,11 @@ typedef struct made {
 } made;
 
 /* A kernel of a built-in file, or of a text (`source`), as "A=x,B=y" says. */
-static inline void specialise(const char *file, const char *source, const char *kernel, const char *target, const char *spec, made *out) {
+static inline void specialise_for(const och_kl_profile *p, const char *file, const char *source, const char *kernel, const char *spec, made *out) {
     och_err err = {0};
     och_strbuf diag = {0};
     och_kl_unit *u;
     och_kl_code *c;
-    och_kl_profile p;
     och_kl_binding b[16];
     int n = 0;
     char words[256];
@@ -141,8 +140,7 @@ static inline void specialise(const char *file, const char *source, const char *
     }
     och_status st = source ? och_kl_parse(file, source, strlen(source), NULL, &u, &diag, &err) : och_kl_parse_builtin(file, &u, &diag, &err);
     if (st != OCH_OK) fail_msg("%s%s", och_strbuf_str(&diag), err.message);
-    assert_int_equal(och_kl_profile_init(&p, target, 0, &err), OCH_OK);
-    if (och_kl_specialise(u, kernel, b, n, &p, &c, &diag, &err) != OCH_OK) fail_msg("%s%s", och_strbuf_str(&diag), err.message);
+    if (och_kl_specialise(u, kernel, b, n, p, &c, &diag, &err) != OCH_OK) fail_msg("%s%s", och_strbuf_str(&diag), err.message);
     out->text = emitted(c);
     out->threads = och_kl_code_signature(c)->threads;
     out->own_target = och_kl_code_own_target(c);
@@ -150,6 +148,12 @@ static inline void specialise(const char *file, const char *source, const char *
     och_kl_code_destroy(c);
     och_kl_unit_destroy(u);
     och_strbuf_deinit(&diag);
+}
+static inline void specialise(const char *file, const char *source, const char *kernel, const char *target, const char *spec, made *out) {
+    och_kl_profile p;
+    och_err err = {0};
+    assert_int_equal(och_kl_profile_init(&p, target, 0, &err), OCH_OK);
+    specialise_for(&p, file, source, kernel, spec, out);
 }
 
 /* ---- a run ---- */

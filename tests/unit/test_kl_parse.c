@@ -134,6 +134,9 @@ static void statements(void **s) {
     body("static for r in 0..R,c in 1..C{}", "  static for r in 0..R, c in 1..C {\n  }\n");
     body("pipeline k in 0..n step 4 depth 2{stage{copy A[s]<-x.sub(r,k);}do{m(A);}}",
          "  pipeline k in 0..n step 4 depth 2 {\n    stage {\n      copy A[s] <- x.sub(r, k);\n    }\n    do {\n      m(A);\n    }\n  }\n");
+    body("pipeline k in 0..n depth 2{stage{s();}then{await();}do{}}",
+         "  pipeline k in 0..n depth 2 {\n    stage {\n      s();\n    }\n    then {\n      await();\n    }\n    do {\n    }\n  }\n");
+    body("let then=1;", "  let then = 1;\n");
     body("acc.each((i,j,v)=>{x[i]=v;});{let copy=1;}", "  acc.each((i, j, v) => {\n    x[i] = v;\n  });\n  {\n    let copy = 1;\n  }\n");
     body("assert(a==1,\"a text\");", "  assert(a == 1, \"a text\");\n");
 }
