@@ -112,9 +112,9 @@ static void statements(look *l, const och_kl_stmt *s) {
             expressions(l, r->step);
         }
         if (s->type) expressions(l, s->type->dims);
+        statements(l, s->then);
         statements(l, s->body);
         statements(l, s->other);
-        statements(l, s->then);
         if (s->kind == OCH_KL_S_LET && s->expr && l->n_lets < MAX_LETS) l->lets[l->n_lets++] = s;
     }
     l->n_lets = before;

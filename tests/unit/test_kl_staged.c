@@ -189,6 +189,62 @@ static void parts_are_right(void **state) {
     }
 }
 
+/* ---- products around `then` ---- */
+
+/* y = 3 a' b' + a'' b'', of a' the first 64 columns: products that are begun before the pipeline and in `then`, which reads the tile too. */
+static const char around_text[] =
+    "kernel around(a: in buf<f16>[n, k], b: in buf<f16>[m, k], y: out buf<f32>[n, m])\n"
+    "  require k % 8 == 0\n"
+    "  launch grid(1) waves(4)\n"
+    "{\n"
+    "  lds A: f16[4][64][64] swizzle;\n"
+    "  lds B: f16[4][128][64] swizzle;\n"
+    "  lds C: f16[64][64] swizzle;\n"
+    "  lds D: f16[128][64] swizzle;\n"
+    "  var acc: acc_tile<f32, 64, 128> = 0;\n"
+    "  copy C <- a.sub(0, 0);\n"
+    "  copy D <- b.sub(0, 0);\n"
+    "  group.barrier();\n"
+    "  acc.mma(C, D);\n"
+    "  pipeline kk in 64..i32(k) step 64 depth 4 {\n"
+    "    stage { copy A[stage_slot] <- a.sub_inside(0, kk); copy B[stage_slot] <- b.sub_inside(0, kk); }\n"
+    "    then { acc.map((i, j, v) => 2.0 * v); acc.mma(C, D); }\n"
+    "    do { acc.mma(A[stage_slot], B[stage_slot]); }\n"
+    "  }\n"
+    "  acc.each((i, j, v) => { y[i, j] = v; });\n"
+    "}\n";
+
+static void products_around_then(void **state) {
+    (void)state;
+    enum { N = 64, M = 128, K = 384 };
+    static const char *const changes[][2] = {{NULL, NULL}, {"och_copy_wait<2>(", "och_copy_wait<3>("}, {"och_group_wait<0>(", "och_group_wait<1>("}};
+    for (size_t i = 0; i < OCH_COUNT(changes); i++) {
+        made mk;
+        job j = {0};
+        double worst = 0, *want = calloc(N * M, sizeof *want);
+        specialise("around.ok", around_text, "around", "sm_90", "", &mk);
+        assert_true(mk.own_target);
+        if (changes[i][0]) change(&mk, changes[i][0], changes[i][1]);
+        random_state = 9;
+        uint16_t *a = buffer(&j, 2 * N * K, false), *b = buffer(&j, 2 * M * K, false);
+        buffer(&j, 4 * N * M, true);
+        j.shape.threads = mk.threads;
+        j.shape.grid_x = j.shape.grid_y = 1;
+        och_strbuf_printf(&j.rest, ", %d, %d, %d, %d, %d, %d", K, K, M, N, K, M);
+        for (int e = 0; e < N * K; e++) a[e] = half_of((float)random_one(), false);
+        for (int e = 0; e < M * K; e++) b[e] = half_of((float)random_one(), false);
+        for (int r = 0; r < N; r++)
+            for (int c = 0; c < M; c++)
+                for (int e = 0; e < K; e++)
+                    want[r * M + c] += (e < 64 ? 3 : 1) * (double)value_of(a[r * K + e], false) * (double)value_of(b[c * K + e], false);
+        if (!program(&mk, &j)) skip();
+        for (int late = 0; late < 4; late++) worst = fmax(worst, ran(&j, late & 1, late & 2) ? error_of(j.data[2], want, N * M) : (double)INFINITY);
+        if ((worst < 1e-11) != !changes[i][0]) fail_msg("%s: error %g", changes[i][0] ? changes[i][1] : "as it is", worst);
+        free(want), free(mk.text);
+        job_end(&j);
+    }
+}
+
 /* ---- texts ---- */
 
 /* What `then` does stands between the first copies and the wait for them, and so does a kernel's own wait; where the text says that all
@@ -263,6 +319,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(order_in_the_text), cmocka_unit_test(both_in_the_text),     cmocka_unit_test(texts_compile),
         cmocka_unit_test(rows_are_right),    cmocka_unit_test(wrong_rows_are_found), cmocka_unit_test(parts_are_right),
+        cmocka_unit_test(products_around_then),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
