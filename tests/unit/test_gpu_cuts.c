@@ -110,26 +110,27 @@ static void every_way_is_met(void **state) {
     }
 }
 
-static int64_t columns_of_rounds(const och_device *d, const char *spec, int64_t m, int64_t n) {
-    int64_t bm = said(spec, "BM="), bn = said(spec, "BN="), tiles = (n + bm - 1) / bm * ((m + bn - 1) / bn);
+static int64_t columns_of_rounds(const och_device *d, const char *spec, const int64_t m[3], int64_t n) {
+    int64_t bm = said(spec, "BM="), bn = said(spec, "BN="), tiles = 0;
+    for (int i = 0; i < 3; i++) tiles += (n + bm - 1) / bm * ((m[i] + bn - 1) / bn);
     return (tiles + d->info.n_compute_units - 1) / d->info.n_compute_units * bm * bn;
 }
 
-/* Gates of a model of 8B: there is more than one way, and each number of rows has about the least rounds of tiles times what a tile is. */
+/* Queries, keys and values of a model of 8B: there is more than one way, and each number of rows has about the least rounds of tiles times what a tile is. */
 static void rounds_are_few(void **state) {
     (void)state;
     och_device d = device_of("sm_90", 132);
-    const int64_t m[2] = {14336, 14336};
+    const int64_t m[3] = {4096, 1024, 1024};
     const char *seen[8];
     int n_seen = 0;
     for (int pass = 0; pass < 2; pass++)
-        for (int64_t n = 128; n <= 8192; n += 64) {
-            const char *spec = och_gpu_together_of(&d, OCH_DTYPE_BF16, m, 2, n);
+        for (int64_t n = 512; n <= 8192; n += 64) {
+            const char *spec = och_gpu_together_of(&d, OCH_DTYPE_BF16, m, 3, n);
             int i = 0;
             while (i < n_seen && seen[i] != spec) i++;
             if (i == n_seen) seen[n_seen++] = spec;
             for (i = 0; i < n_seen; i++)
-                assert_true(15 * columns_of_rounds(&d, spec, m[0], n) <= 16 * columns_of_rounds(&d, seen[i], m[0], n));
+                assert_true(15 * columns_of_rounds(&d, spec, m, n) <= 16 * columns_of_rounds(&d, seen[i], m, n));
         }
     assert_true(n_seen > 1);
 }
@@ -145,6 +146,9 @@ static void unknown_devices(void **state) {
         assert_string_equal(och_gpu_codes_cut(&d, formats[f], f % 2), "");
         assert_null(och_gpu_post_cut(&d, formats[f], false));
         assert_string_equal(och_gpu_post_cut(&d, formats[f], true), "");
+        assert_null(och_gpu_ring_of(&d, formats[f], false));
+        const och_gpu_ring *ring = och_gpu_ring_of(&d, formats[f], true);
+        assert_true(ring && !*ring->gate && !*ring->three && !*ring->brief && !*ring->lengthy);
         assert_null(och_gpu_norm_codes_cut(&d, formats[f], false));
         assert_string_equal(och_gpu_norm_codes_cut(&d, formats[f], true), "");
         const och_gpu_tiles *t = och_gpu_tiles_of(&d, formats[f], 1 << 20, 1 << 20);
@@ -168,6 +172,8 @@ static void known_devices(void **state) {
             const char *post = och_gpu_post_cut(&d, format, false), *asked = och_gpu_post_cut(&d, format, true);
             is_prefix(asked);
             assert_true(!post || post == asked);
+            const och_gpu_ring *ring = och_gpu_ring_of(&d, format, true);
+            is_prefix(ring->gate), is_prefix(ring->three), is_prefix(ring->brief), is_prefix(ring->lengthy);
             const char *normed = och_gpu_norm_codes_cut(&d, format, false), *wished = och_gpu_norm_codes_cut(&d, format, true);
             is_prefix(wished);
             assert_true(!normed || normed == wished);

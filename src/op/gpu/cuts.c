@@ -74,6 +74,18 @@ const char *och_gpu_post_cut(const och_device *d, och_dtype format, bool asked) 
     return asked ? "" : NULL;
 }
 
+const och_gpu_ring *och_gpu_ring_of(const och_device *d, och_dtype format, bool asked) {
+    static const och_gpu_ring own = {.gate = "", .three = "", .brief = "", .lengthy = ""};
+#define OCH_RING(arch, format, gate, three, brief, lengthy) {arch, format, gate, three, brief, lengthy},
+    static const och_gpu_ring rows[] = {
+#include "op/gpu/ring.def"
+    };
+#undef OCH_RING
+    for (size_t i = OCH_GPU_FIND_ROW(d, rows, 0); i < OCH_COUNT(rows); i = OCH_GPU_FIND_ROW(d, rows, i + 1))
+        if (rows[i].format == format) return &rows[i];
+    return asked ? &own : NULL;
+}
+
 const char *och_gpu_norm_codes_cut(const och_device *d, och_dtype format, bool asked) {
 #define OCH_NORM_CODES(arch, format, faster, spec) {arch, format, faster, spec},
     static const struct {

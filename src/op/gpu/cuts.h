@@ -36,6 +36,15 @@ const char *och_gpu_post_cut(const och_device *d, och_dtype format, bool asked);
 /* Products of one row that write codes through a norm (norm_codes.def), `asked` for or where that is faster. NULL: it is not. */
 const char *och_gpu_norm_codes_cut(const och_device *d, och_dtype format, bool asked);
 
+/* Products whose weights' rows go by way of LDS (ring.def). */
+typedef struct och_gpu_ring {
+    const char *arch;
+    och_dtype format;
+    const char *gate, *three, *brief, *lengthy; /* of matvec_glu_ring, matvec_qkv_ring, matvec_codes_ring for short and long rows */
+} och_gpu_ring;
+/* NULL: they were not measured to be faster; where they are asked for all the same, the kernels' own ways. */
+const och_gpu_ring *och_gpu_ring_of(const och_device *d, och_dtype format, bool asked);
+
 /* Products that make their own codes of one row of activations (own.def). */
 typedef struct och_gpu_own_cut {
     const char *arch;

@@ -48,6 +48,7 @@ typedef struct och_gpu_wish {
     int next_codes; /* OCHRE_NEXT_CODES: the same */
     int one_row;    /* OCHRE_ONE_ROW: the same */
     int norm_codes; /* OCHRE_NORM_CODES: the same */
+    int ring;       /* OCHRE_RING: the same */
 } och_gpu_wish;
 och_gpu_wish och_gpu_wish_of(const och_device *d);
 

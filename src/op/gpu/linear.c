@@ -20,6 +20,7 @@
 #define MAX_B 8
 #define OWN_COLS 16384 /* of x: more would take too much LDS and too many registers */
 #define CODES_B 4      /* rows of which products with a gate make codes themselves */
+#define RING_COLS 4096  /* of x, whose codes a wave has in registers */
 #define OWN_ROWS 4096  /* of weights: with more, or longer ones, a workgroup that makes its own codes takes more for its trouble */
 
 static bool quantised(const och_tensor *w) { return och_format_get(w->dtype)->act == OCH_ACT_Q8_32S; }
@@ -195,13 +196,69 @@ static och_status qkv_kernel(const och_device *d, const och_op_call *c, bool squ
     return cut_kernel(d, "matvec_qkv", cut, known, spec, out_k, err);
 }
 
+/* ---- rows by way of LDS ---- */
+
+/* Kernels of one row of activations whose weights' rows are copied to LDS some steps ahead (kernels/ring.ok). */
+typedef enum ring_kind { RING_GATE, RING_THREE, RING_CODES } ring_kind;
+
+/* How such a kernel is cut for the call's weights, and bytes of a row of theirs; NULL: it takes no such rows, or others are as fast. */
+static const char *ring_cut(const och_device *d, const och_op_call *c, ring_kind kind, uint64_t *out_row_bytes) {
+    const och_attr_linear *a = &c->attr.linear;
+    const och_tensor *w = &c->in[OCH_LINEAR_W0];
+    int wish = och_gpu_wish_of(d).ring;
+    const och_gpu_ring *ring = wish ? och_gpu_ring_of(d, w->dtype, wish > 0) : NULL;
+    if (!ring || !quantised(w) || !och_planes_row_bytes(w->dtype, (uint64_t)w->cols, out_row_bytes) || *out_row_bytes % 32) return NULL;
+    /* Three steps of eight rows, or what less the cut says. */
+    if (24 * *out_row_bytes + 2 * (uint64_t)w->cols + 1024 > d->info.lds_bytes) return NULL;
+    for (int i = 0; i < a->n_weights; i++)
+        if (w[i].dtype != w->dtype || w[i].rows % (kind == RING_GATE ? 64 : 32)) return NULL;
+    if (kind == RING_CODES) return w->cols % 32 ? NULL : w->cols > RING_COLS ? ring->lengthy : ring->brief;
+    /* Activations of a row are in registers. */
+    if (w->cols > RING_COLS || w->cols % (32 * d->info.wave_size)) return NULL;
+    if (kind == RING_GATE) return a->glu != OCH_ACT_NONE ? ring->gate : NULL;
+    const och_attr_qkv_post *p = &a->post;
+    bool turns = och_op_asks_one_row(c), half = p->rope.style == OCH_ROPE_HALF;
+    if (!together(c) || (turns && (p->kv.head_dim % 32 || (half && p->rope.rot_dim % 32)))) return NULL;
+    return ring->three;
+}
+
+static bool rings(const och_device *d, const och_op_call *c, ring_kind kind) {
+    uint64_t row_bytes;
+    return ring_cut(d, c, kind, &row_bytes) != NULL;
+}
+
+static och_status ring_kernel(const och_device *d, const och_op_call *c, ring_kind kind, bool turns, bool squares, uint64_t *out_row_bytes,
+                              const och_gpu_kernel **out_k, och_err *err) {
+    const och_attr_linear *a = &c->attr.linear;
+    const och_tensor *w = &c->in[OCH_LINEAR_W0];
+    const char *cut = ring_cut(d, c, kind, out_row_bytes), *f = och_format_get(w->dtype)->name;
+    if (!cut) return och_err_set(err, OCH_UNAVAILABLE, "rows of that kind do not go by way of LDS");
+    int row = (int)*out_row_bytes, k = (int)w->cols;
+    if (kind == RING_CODES)
+        return och_gpu_kernel_get(d, "matvec_codes_ring", out_k, err, "%sF=%s,ROWB=%d,K=%d,ADD1=%s", cut, f, row, k, yes(a->ynorm_add_one));
+    if (kind == RING_GATE)
+        return och_gpu_kernel_get(d, "matvec_glu_ring", out_k, err, "%sF=%s,ROWB=%d,K=%d,ACT=%d%s", cut, f, row, k, (int)a->glu, squares ? SQUARES : "");
+    char post[64] = "";
+    if (turns) {
+        char cache[OCH_GPU_CACHE_SPEC_BYTES];
+        och_gpu_cache_spec(d, c->out[OCH_LINEAR_KCACHE].dtype, cache);
+        snprintf(post, sizeof post, ",POST=true,%s,BT=%d,HALF=%s", cache, a->post.kv.block_tokens, yes(a->post.rope.style == OCH_ROPE_HALF));
+    }
+    return och_gpu_kernel_get(d, "matvec_qkv_ring", out_k, err, "%sF=%s,ROWB=%d,K=%d%s%s", cut, f, row, k, squares ? SQUARES : "", post);
+}
+
+/* The products that the tuner has timed are cut as it found. */
+static bool retuned(const och_device *d, const och_op_call *c, och_gpu_cut_kind kind, const char *known) {
+    return och_gpu_tune_cut(d, kind, &c->in[OCH_LINEAR_W0], known) != known;
+}
+
 /* How a call of one row is cut that turns q and k and writes the state; NULL: two launches, or a way of its own, are as fast. */
 static const char *posted(const och_device *d, const och_op_call *c) {
     const och_attr_qkv_post *a = &c->attr.linear.post;
     int wish = och_gpu_wish_of(d).one_row;
     bool own = wish < 0 && may_own(d, c) && !och_op_codes(och_op_xcodes(c), 1);
     if (!wish || own || !together(c) || a->kv.head_dim % 16) return NULL; /* heads: whole workgroups */
-    return och_gpu_post_cut(d, c->in[OCH_LINEAR_W0].dtype, wish > 0);
+    return och_gpu_post_cut(d, c->in[OCH_LINEAR_W0].dtype, wish > 0 || rings(d, c, RING_THREE));
 }
 
 static och_status post_kernel(const och_device *d, const och_op_call *c, bool squares, const och_gpu_kernel **out_k, och_err *err) {
@@ -223,7 +280,7 @@ static const char *normed_cut(const och_device *d, const och_op_call *c) {
     const och_tensor *w = &c->in[OCH_LINEAR_W0];
     int wish = och_gpu_wish_of(d).norm_codes;
     bool own = may_own(d, c) && !och_op_codes(och_op_xcodes(c), 1);
-    return wish && quantised(w) && !own && !short_rows(w) ? och_gpu_norm_codes_cut(d, w->dtype, wish > 0) : NULL;
+    return wish && quantised(w) && !own && !short_rows(w) ? och_gpu_norm_codes_cut(d, w->dtype, wish > 0 || rings(d, c, RING_CODES)) : NULL;
 }
 
 /* Where nearly every compute unit has a workgroup; asked of plans alone, since a record that is tried is made small. */
@@ -253,7 +310,9 @@ static och_status squares_kernel(const och_device *d, bool add_one, const och_gp
 static bool reads_normed(const och_device *d, const och_op_call *c) {
     const och_attr_linear *a = &c->attr.linear;
     const och_tensor *w = &c->in[OCH_LINEAR_W0];
-    if (!och_gpu_wish_of(d).norm_codes || may_own(d, c) || och_op_ynormed(c)) return false;
+    int wish = och_gpu_wish_of(d).norm_codes;
+    if (!wish || may_own(d, c) || och_op_ynormed(c)) return false;
+    if (wish < 0 && !rings(d, c, a->glu != OCH_ACT_NONE ? RING_GATE : RING_THREE)) return false;
     if (a->glu != OCH_ACT_NONE) return och_op_codes(och_op_ycodes(c), 1) && w[0].dtype == w[1].dtype && coded(d, c, 1);
     return a->n_weights == 3 ? together(c) : a->n_weights == 1 && !short_rows(w);
 }
@@ -339,16 +398,20 @@ static och_status unless_absent(och_status st, och_err *err) {
 
 och_status och_gpu_linear_supports(const och_device *d, const och_op_call *c, och_err *err) {
     const och_attr_linear *a = &c->attr.linear;
+    uint64_t row_bytes;
     if (och_op_ynormed(c)) {
         if (!writes_normed(d, c)) return och_err_set(err, OCH_UNSUPPORTED, "is no faster where it makes codes for a norm of y");
+        OCH_TRY(unless_absent(ring_kernel(d, c, RING_CODES, false, false, &row_bytes, NULL, err), err));
         OCH_TRY(unless_absent(normed_kernel(d, c, NULL, err), err));
         OCH_TRY(squares_kernel(d, a->ynorm_add_one, NULL, err));
     } else if (och_tensor_present(&c->out[OCH_LINEAR_YCODES])) {
         if (!takes_ycodes(d, c)) return och_err_set(err, OCH_UNSUPPORTED, "is no faster where it makes codes of y");
         for (size_t b = 0; b < OCH_COUNT(buckets); b++)
             if (coded(d, c, buckets[b])) OCH_TRY(unless_absent(codes_kernel(d, c, buckets[b], false, NULL, err), err));
+        OCH_TRY(unless_absent(ring_kernel(d, c, RING_GATE, false, och_op_xnormed(c), &row_bytes, NULL, err), err));
         OCH_TRY(och_gpu_codes_kernel(d, err));
     }
+    if (together(c)) OCH_TRY(unless_absent(ring_kernel(d, c, RING_THREE, och_op_asks_one_row(c), och_op_xnormed(c), &row_bytes, NULL, err), err));
     if (och_op_asks_one_row(c)) {
         if (!posted(d, c)) return och_err_set(err, OCH_UNSUPPORTED, "is no faster where it turns q and k and stores k and v");
         const och_op_call post = och_op_post_of(c);
@@ -679,6 +742,82 @@ static och_status product(job *j, int i, const och_tensor *residual, const och_t
     return OCH_OK;
 }
 
+/* A row's bytes in pieces of 128, as kernels/ring.ok takes them. */
+static och_kl_actual ring_rows(const char *name, const och_tensor *w, uint64_t row_bytes) {
+    return och_gpu_matrix(name, w->addr, w->rows * (int64_t)row_bytes / 128, 32, 128);
+}
+
+/* These three: och_gpu_absent() as for own(), and where rows do not go by way of LDS. */
+static och_status ring_gate(job *j, const och_tensor *codes, och_err *err) {
+    const och_op_call *c = j->c;
+    const och_tensor *w = &c->in[OCH_LINEAR_W0];
+    const och_gpu_kernel *kernel;
+    och_tensor x;
+    uint64_t row;
+    if (j->x.rows != 1 || j->ctx->batch_invariant) return OCH_UNAVAILABLE;
+    OCH_TRY(ring_kernel(j->ctx->queue->device, c, RING_GATE, false, j->normed, &row, &kernel, err));
+    OCH_TRY(acts_for(j, w, &x, err));
+    och_kl_actual args[] = {och_gpu_weight("w0", w),
+                            ring_rows("rows0", &w[0], row),
+                            ring_rows("rows1", &w[1], row),
+                            och_gpu_tensor("x", &x),
+                            och_gpu_vector("bias0", &c->in[OCH_LINEAR_B0]),
+                            och_gpu_vector("bias1", &c->in[OCH_LINEAR_B0 + 1]),
+                            squares_arg(j),
+                            och_gpu_codes_arg("codes", codes, 1, w->rows),
+                            eps_arg(j)};
+    return och_gpu_launch(j->ctx, kernel, args, OCH_COUNT(args), err);
+}
+
+static och_status ring_three(job *j, bool turns, och_err *err) {
+    const och_op_call *c = j->c;
+    const och_tensor *w = &c->in[OCH_LINEAR_W0], *table = &c->in[OCH_LINEAR_TABLE], none = {.dtype = OCH_DTYPE_NONE};
+    const och_gpu_kernel *kernel;
+    och_tensor x;
+    uint64_t row;
+    OCH_TRY(ring_kernel(j->ctx->queue->device, c, RING_THREE, turns, j->normed, &row, &kernel, err));
+    OCH_TRY(acts_for(j, w, &x, err));
+    och_kl_actual args[] = {och_gpu_tensor("x", &x),
+                            och_gpu_weight("wq", w),
+                            ring_rows("rq", &w[0], row),
+                            ring_rows("rk", &w[1], row),
+                            ring_rows("rv", &w[2], row),
+                            och_gpu_vector("bq", &c->in[OCH_LINEAR_B0]),
+                            och_gpu_vector("bk", &c->in[OCH_LINEAR_B0 + 1]),
+                            och_gpu_vector("bv", &c->in[OCH_LINEAR_B0 + 2]),
+                            squares_arg(j),
+                            turns && table->cols ? och_gpu_tensor("table", table) : (och_kl_actual){.name = "table"}, /* nothing is turned */
+                            och_gpu_tensor("slots", turns ? &c->in[OCH_LINEAR_SLOTS] : &none),
+                            och_gpu_tensor("yq", &c->out[0]),
+                            och_gpu_tensor("yk", &c->out[1]),
+                            och_gpu_tensor("yv", &c->out[2]),
+                            och_gpu_tensor("kcache", turns ? &c->out[OCH_LINEAR_KCACHE] : &none),
+                            och_gpu_tensor("vcache", turns ? &c->out[OCH_LINEAR_VCACHE] : &none),
+                            och_gpu_int("head_dim", turns ? c->attr.linear.post.kv.head_dim : 32), /* rows one behind another */
+                            eps_arg(j)};
+    return och_gpu_launch(j->ctx, kernel, args, OCH_COUNT(args), err);
+}
+
+static och_status ring_codes(job *j, const och_tensor *codes, och_err *err) {
+    const och_op_call *c = j->c;
+    const och_tensor *w = &c->in[OCH_LINEAR_W0];
+    const och_gpu_kernel *kernel;
+    och_tensor x;
+    uint64_t row;
+    OCH_TRY(ring_kernel(j->ctx->queue->device, c, RING_CODES, false, false, &row, &kernel, err));
+    OCH_TRY(acts_for(j, w, &x, err));
+    och_kl_actual args[] = {och_gpu_weight("w", w),
+                            ring_rows("rows", w, row),
+                            och_gpu_tensor("x", &x),
+                            och_gpu_vector("bias", &c->in[OCH_LINEAR_B0]),
+                            och_gpu_tensor("residual", &c->in[OCH_LINEAR_RESIDUAL]),
+                            och_gpu_vector("norm", &c->in[OCH_LINEAR_YNORM]),
+                            och_gpu_tensor("y", &c->out[0]),
+                            och_gpu_codes_arg("codes", codes, 1, w->rows),
+                            squares_of(codes, w->rows)};
+    return och_gpu_launch(j->ctx, kernel, args, OCH_COUNT(args), err);
+}
+
 /* Both products, the gate and y's codes in one launch, of at most as many rows as those are for. och_gpu_absent() as for own(), and
  * where two are faster. */
 static och_status coded_vec(job *j, const och_tensor *codes, och_err *err) {
@@ -686,6 +825,12 @@ static och_status coded_vec(job *j, const och_tensor *codes, och_err *err) {
     const och_tensor *w = &c->in[OCH_LINEAR_W0];
     const och_gpu_kernel *kernel;
     och_tensor x;
+    const char *known = coded(j->ctx->queue->device, c, 1);
+    if (known && !retuned(j->ctx->queue->device, c, OCH_GPU_CUT_CODES, known)) {
+        och_status st = ring_gate(j, codes, err);
+        if (!och_gpu_absent(st)) return st;
+        och_err_clear(err);
+    }
     OCH_TRY(codes_kernel(j->ctx->queue->device, c, bucket(j->x.rows), j->normed, &kernel, err));
     OCH_TRY(acts_for(j, w, &x, err));
     och_kl_actual args[] = {och_gpu_weight("w0", &w[0]),
@@ -705,6 +850,12 @@ static och_status normed_vec(job *j, const och_tensor *codes, och_err *err) {
     const och_tensor *w = &c->in[OCH_LINEAR_W0];
     const och_gpu_kernel *kernel;
     och_tensor x;
+    const char *known = normed_cut(j->ctx->queue->device, c);
+    if (known && !retuned(j->ctx->queue->device, c, OCH_GPU_CUT_NORMED, known)) {
+        och_status st = ring_codes(j, codes, err);
+        if (!och_gpu_absent(st)) return st;
+        och_err_clear(err);
+    }
     OCH_TRY(normed_kernel(j->ctx->queue->device, c, &kernel, err));
     OCH_TRY(acts_for(j, w, &x, err));
     och_kl_actual args[] = {och_gpu_weight("w", w),
@@ -743,6 +894,12 @@ static och_status qkv(job *j, och_err *err) {
     const och_op_call *c = j->c;
     const och_gpu_kernel *kernel;
     och_tensor x;
+    const och_tensor *w = &c->in[OCH_LINEAR_W0];
+    if (!retuned(j->ctx->queue->device, c, OCH_GPU_CUT_QKV, och_gpu_row_cut(j->ctx->queue->device, w->dtype, w->rows, true))) {
+        och_status st = ring_three(j, false, err);
+        if (!och_gpu_absent(st)) return st;
+        och_err_clear(err);
+    }
     OCH_TRY(acts_for(j, &c->in[OCH_LINEAR_W0], &x, err));
     OCH_TRY(qkv_kernel(j->ctx->queue->device, c, j->normed, &kernel, err));
     och_kl_actual args[12] = {och_gpu_tensor("x", &x), squares_arg(j), eps_arg(j)};
@@ -755,6 +912,9 @@ static och_status qkv_post(job *j, och_err *err) {
     const och_tensor *table = &c->in[OCH_LINEAR_TABLE];
     const och_gpu_kernel *kernel;
     och_tensor x;
+    och_status st = ring_three(j, true, err);
+    if (!och_gpu_absent(st)) return st;
+    och_err_clear(err);
     OCH_TRY(post_kernel(j->ctx->queue->device, c, j->normed, &kernel, err));
     OCH_TRY(acts_for(j, &c->in[OCH_LINEAR_W0], &x, err));
     och_kl_actual args[] = {och_gpu_tensor("x", &x),
