@@ -354,7 +354,7 @@ void och_kl_emit_address(och_kl_emitter *e, const och_kl_mem *m, bool typed, boo
 }
 
 bool och_kl_emit_element(och_kl_emitter *e, const och_kl_mem *m) {
-    if (m->base->space != OCH_KL_LDS || m->lanes != 1 || m->elem != m->base->type.base) return false;
+    if (m->base->space != OCH_KL_LDS || m->bytes || m->lanes != 1 || m->elem != m->base->type.base) return false;
     och_strbuf_printf(e->out, "%s[", och_kl_var_name(e, m->base));
     och_kl_emit_expr(e, m->index, OCH_KL_PREC_ANY);
     put(e, "]");
