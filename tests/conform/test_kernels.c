@@ -1,7 +1,7 @@
 /* Built-in kernels that no op launches, and what is not seen of others through an op, against the host: sampling against the engine's
  * sampler, distributions, layer_norm, conversions, codes and attention over a state of eight bits against double precision. On OCHRE_TEST_DEVICES, else on a simulated
  * board of each wave size. */
-#include "conform/support/kernel_rig.h"
+#include "conform/support/kernel_numbers.h"
 
 #include "base/half.h"
 #include "base/size.h"
@@ -11,28 +11,8 @@
 
 #include <math.h>
 
-static uint64_t state;
-
-static uint64_t random_u64(void) { /* splitmix64: Steele, Lea, Flood 2014 */
-    uint64_t z = (state += UINT64_C(0x9E3779B97F4A7C15));
-    z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
-    return z ^ (z >> 31);
-}
-static double unit(void) { return ((double)(random_u64() >> 11) + 0.5) * 0x1p-53; }
-static float gauss(void) { return (float)(sqrt(-2.0 * log(unit())) * cos(6.283185307179586 * unit())); }
-static void fill(float *x, size_t n, double scale) {
-    for (size_t i = 0; i < n; i++) x[i] = (float)(scale * gauss());
-}
-
 #define MOST (16 * 5000)
 static float x[MOST], y[MOST], z[MOST];
-
-static void near(double found, double expected, double tolerance, const char *what, int64_t row, int64_t col) {
-    if (!(fabs(found - expected) <= tolerance))
-        fail_msg("%s: [%lld, %lld]: expected %.9g within %.3g, found %.9g", what, (long long)row, (long long)col, expected,
-                 tolerance, found);
-}
 
 static const int shapes[][2] = {{1, 1}, {3, 7}, {2, 64}, {5, 1000}, {1, 4999}};
 enum { N_SHAPES = sizeof shapes / sizeof shapes[0] };
@@ -425,36 +405,6 @@ static void cuts_of_one_row(kernel_rig *k) {
                 if (i == STATE - 1) assert_int_equal(written, 2 * HD);
             }
         }
-    }
-}
-
-/* ---- rows as codes: each block's d is its greatest magnitude by 127, codes are the nearest numbers, sum is theirs ---- */
-
-static void codes_are(const uint8_t *row, const double *v, int d, const char *what, int r) {
-    uint64_t at[3], bytes;
-    for (int i = 0; i < 3; i++) assert_true(och_planes_act_plane((uint64_t)d, i, &at[i], &bytes));
-    for (int b = 0; b < d / 32; b++) {
-        double top = 0;
-        bool finite = true;
-        int32_t total = 0, sum;
-        float by;
-        memcpy(&by, row + at[1] + 4 * b, 4);
-        memcpy(&sum, row + at[2] + 4 * b, 4);
-        for (int j = 0; j < 32; j++) {
-            double e = fabs(v[32 * b + j]);
-            finite &= isfinite(e) != 0;
-            top = fmax(top, e);
-        }
-        if (!finite && !isfinite(by)) continue;
-        if (!finite) fail_msg("%s: row %d, block %d: an odd number, and d is %.9g", what, r, b, (double)by);
-        near(by, top / 127, 4e-7 * top / 127, what, r, b);
-        for (int j = 0; j < 32; j++) {
-            int q = (int8_t)row[at[0] + (uint64_t)(32 * b + j)];
-            total += q;
-            if (top > 0) near(q, v[32 * b + j] / top * 127, 0.5 + 2e-4, what, r, 32 * b + j);
-            else assert_int_equal(q, 0);
-        }
-        assert_int_equal(sum, total);
     }
 }
 
@@ -902,45 +852,10 @@ static void joint_gates(kernel_rig *k) {
     }
 }
 
-typedef struct job {
-    const char *device;
-    void (*run)(kernel_rig *k);
-} job;
-
-static void run_job(void **state_) {
-    const job *j = *state_;
-    kernel_rig k;
-    kernel_rig_open(&k, j->device);
-    j->run(&k);
-    kernel_rig_close(&k);
-}
-
 int main(int argc, char **argv) {
-    static const struct {
-        const char *name;
-        void (*run)(kernel_rig *k);
-    } groups[] = {{"softmax, logsumexp", distributions}, {"odd distributions", odd_distributions},
-                  {"argmax", greatest}, {"sample", draws}, {"odd draws", odd_draws}, {"layer_norm", layer_norm},
-                  {"cast, fill", conversions}, {"dequantise", decoding}, {"cuts of gates", cuts_of_gates}, {"cuts of one row", cuts_of_one_row}, {"codes of rows", codes_of_rows}, {"codes through a norm", codes_through_a_norm},
-                  {"attention, fp8", state_of_bytes}, {"attention, two steps", state_of_steps}, {"digest", digests}, {"parts of k", parts_of_k}, {"gates of one tile", joint_gates}};
-    enum { GROUPS = sizeof groups / sizeof groups[0], DEVICES = 16 };
-    static struct CMUnitTest tests[GROUPS * DEVICES];
-    static char names[GROUPS * DEVICES][64], list[1024];
-    static job jobs[GROUPS * DEVICES];
-    setenv("OCHRE_SIM_LIBRARY", OCHRE_BUILD_DIR "/sim/libamdhip64.so", 0);
-    setenv("OCHRE_CACHE_DIR", OCHRE_BUILD_DIR "/kernel-cache", 0);
-    const char *asked = och_env_get(OCH_ENV_OCHRE_TEST_DEVICES);
-    snprintf(list, sizeof list, "%s", asked ? asked : "sim:gfx1151,sim:gfx942");
-    size_t n = 0;
-    int n_devices = 0;
-    for (char *rest = list, *device; (device = strtok_r(rest, ",", &rest)) && n_devices < DEVICES; n_devices++)
-        for (int g = 0; g < GROUPS; g++) {
-            if (!strcmp(device, "null")) continue; /* loads no code */
-            snprintf(names[n], sizeof names[n], "%s:%s", groups[g].name, device);
-            if (argc > 1 && !strstr(names[n], argv[1])) continue;
-            jobs[n] = (job){device, groups[g].run};
-            tests[n] = (struct CMUnitTest){.name = names[n], .test_func = run_job, .initial_state = &jobs[n]};
-            n++;
-        }
-    return n ? _cmocka_run_group_tests("kernels", tests, n, NULL, NULL) : 0;
+    static const kernel_group groups[] = {{"softmax, logsumexp", distributions}, {"odd distributions", odd_distributions},
+                                          {"argmax", greatest}, {"sample", draws}, {"odd draws", odd_draws}, {"layer_norm", layer_norm},
+                                          {"cast, fill", conversions}, {"dequantise", decoding}, {"cuts of gates", cuts_of_gates}, {"cuts of one row", cuts_of_one_row}, {"codes of rows", codes_of_rows}, {"codes through a norm", codes_through_a_norm},
+                                          {"attention, fp8", state_of_bytes}, {"attention, two steps", state_of_steps}, {"digest", digests}, {"parts of k", parts_of_k}, {"gates of one tile", joint_gates}};
+    return kernel_groups_run("kernels", groups, sizeof groups / sizeof groups[0], argc > 1 ? argv[1] : "");
 }
