@@ -255,11 +255,11 @@ static void codes_for_a_norm(kernel_rig *k) {
         {OCH_DTYPE_Q4_K, 4096, true, false, "STAGES=2,ADD1=true,"},
         {OCH_DTYPE_Q4_K, 512, false, true, "STAGES=5,"}, /* more stages than steps; less units than lanes */
         {OCH_DTYPE_Q8_0, 1056, false, true, "STAGES=2,ADD1=true,"},
-        {OCH_DTYPE_Q4_0, 1056, false, false, "STEP=16,STAGES=3,"},
-        {OCH_DTYPE_Q4_0, 1056, true, false, "STEP=32,STAGES=1,"},
+        {OCH_DTYPE_Q4_0, 1056, false, false, "WAVES=16,PARTS=2,STAGES=3,"},
+        {OCH_DTYPE_Q4_0, 1056, true, false, "WAVES=16,STAGES=1,"},
         {OCH_DTYPE_Q4_0, 9248, false, false, "WAVES=4,STAGES=2,"}, /* ten rounds of 32 lanes, or five of 64 */
         {OCH_DTYPE_Q6_K, 2048, false, false, "ADD1=true,"},
-        {OCH_DTYPE_Q5_K, 2304, true, false, "WAVES=4,STEP=8,"},
+        {OCH_DTYPE_Q5_K, 2304, true, false, "WAVES=8,PARTS=2,"},
     };
     static uint8_t codes[2 * M];
     static float y[M], residual[M], norm[M], squares[M / 32 + 1];
