@@ -42,6 +42,9 @@ uint64_t och_gpu_kernel_lookups(void);
 /* Kernels that were made, or begun, by all threads. */
 uint64_t och_gpu_kernels_begun(void);
 
+/* Returns when no thread makes a kernel of the device that was asked for before: what is allocated after it, the caller allocates. */
+void och_gpu_kernels_wait(const och_device *d);
+
 /* What the environment asks of a device's kernels, as it was when the first of them was asked for. */
 typedef struct och_gpu_wish {
     int own_codes;  /* OCHRE_OWN_CODES: 0, 1; -1: as measured */

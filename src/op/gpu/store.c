@@ -434,6 +434,20 @@ och_status och_gpu_kernel_get(const och_device *d, const char *kernel, const och
     return st;
 }
 
+void och_gpu_kernels_wait(const och_device *d) {
+    store *s;
+    och_err why; /* then nothing was asked for */
+    och_err_clear(&why);
+    if (store_of(d, &s, &why) != OCH_OK) return;
+    pthread_mutex_lock(&s->lock);
+    for (int i = 0; i < BUCKETS; i++)
+        for (entry *e = s->buckets[i]; e; e = e->next) {
+            if (e->state == QUEUED) compile_locked(s, e);
+            while (e->state == COMPILING) pthread_cond_wait(&s->done, &s->lock);
+        }
+    pthread_mutex_unlock(&s->lock);
+}
+
 och_status och_gpu_kernel_cut(const och_device *d, const char *kernel, const char *spec, const char *cut, const och_gpu_kernel **out_kernel,
                               och_err *err) {
     och_status st = och_gpu_kernel_get(d, kernel, out_kernel, err, "%s%s", spec, cut);
