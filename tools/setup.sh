@@ -58,6 +58,7 @@ esac
 case " $* " in *" sim "*)
     need "kernels that tests compile for the simulator" clang-22 have clang-22
     need "linking code objects" lld-22 have ld.lld-22
+    need "bundles of code objects, which a test makes" clang-tools-22 have clang-offload-bundler-22
     need "LLVM's reading of instructions, to compare with" llvm-22 have llvm-objdump-22
     need "HIP's headers and library, to compare with" libamdhip64-dev header hip/hip_runtime_api.h
     ;;
