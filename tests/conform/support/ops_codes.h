@@ -138,16 +138,19 @@ static const normed_codes_case normed_codes_cases[] = {
     {OCH_DTYPE_Q8_0, OCH_DTYPE_Q8_0, 2, 96, 160, true, false, true},
     {OCH_DTYPE_Q4_0, OCH_DTYPE_Q4_0, 1, 1088, 608, false, true, true},
     {OCH_DTYPE_Q5_1, OCH_DTYPE_Q5_1, 3, 160, 32, true, false, false},
+    /* What may go by way of LDS (kernels/ring.ok), of either wave. */
+    {OCH_DTYPE_Q4_K, OCH_DTYPE_Q4_K, 3, 2048, 2048, false, true, false},
+    {OCH_DTYPE_Q8_0, OCH_DTYPE_Q8_0, 2, 512, 2048, true, false, true},
 };
 
 /* Codes are those of y through the norm, and the squares y's. */
 static void normed_match(const och_tensor *y, const och_op_call *c, const char *what) {
-    static float row[1024], decoded[1024], expected[1024];
+    static float row[2048], decoded[2048], expected[2048];
     const float *w = c->in[OCH_LINEAR_YNORM].host, *at = rig_row(y, 0);
     och_tensor codes;
     uint64_t squares;
     int64_t m = y->cols;
-    assert_true(m <= 1024 && och_op_normed_codes(m, &codes, &squares));
+    assert_true(m <= 2048 && och_op_normed_codes(m, &codes, &squares));
     for (int64_t j = 0; j < m; j++) row[j] = at[j] * (w[j] + (c->attr.linear.ynorm_add_one ? 1.0f : 0.0f));
     char *encoded = och_malloc_array(codes.row_bytes, 1);
     assert_non_null(encoded);

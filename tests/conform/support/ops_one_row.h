@@ -23,6 +23,9 @@ static const one_row_case one_row_cases[] = {
     {OCH_DTYPE_BF16, OCH_DTYPE_BF16, OCH_DTYPE_BF16, 2, 1, 256, 128, 32, OCH_ROPE_HALF, 136, true, false, 40},
     {OCH_DTYPE_F32, OCH_DTYPE_F32, OCH_DTYPE_F32, 2, 1, 32, 0, 16, OCH_ROPE_HALF, 100, false, true, 2},
     {OCH_DTYPE_Q4_K, OCH_DTYPE_Q6_K, OCH_DTYPE_F16, 4, 2, 64, 64, 32, OCH_ROPE_HALF, 512, true, false, -1},
+    /* What may go by way of LDS (kernels/ring.ok), of either wave. */
+    {OCH_DTYPE_Q4_K, OCH_DTYPE_Q4_K, OCH_DTYPE_F16, 4, 2, 64, 32, 32, OCH_ROPE_HALF, 2048, true, true, 37},
+    {OCH_DTYPE_Q8_0, OCH_DTYPE_Q8_0, OCH_DTYPE_F32, 2, 1, 96, 96, 16, OCH_ROPE_INTERLEAVED, 2048, false, false, 18},
 };
 
 /* Before the device's first kernel is asked for. */
