@@ -231,7 +231,9 @@ static void codes_normed(rig *r, const char *wish) {
             writes.in[OCH_LINEAR_YNORM] = rig_random(r, &g, 1, s->m, 1.0, 0);
             writes.attr.linear.ynorm_add_one = s->add_one;
             codes_ran(r, &writes, invariant, name);
-            same_rows(&plain.out[0], &writes.out[0], name);
+            /* y is the product, whose sums a cut of its own may take in another order. */
+            if (!takes) same_rows(&plain.out[0], &writes.out[0], name);
+            else for (int64_t c = 0; c < s->m; c++) rig_near(rig_row(&writes.out[0], 0)[c], rig_row(&plain.out[0], 0)[c], 1e-5 * (1.0 + fabs((double)rig_row(&plain.out[0], 0)[c])), name, 0, c);
             if (takes) normed_match(&writes.out[0], &writes, name);
             else assert_true(codes_untouched(&writes.out[OCH_LINEAR_YCODES], 0));
 
