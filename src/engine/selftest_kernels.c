@@ -61,7 +61,7 @@ static void shrink(och_op_call *c) {
     case OCH_OP_LINEAR:
         for (int i = 0; i < c->attr.linear.n_weights; i++) {
             och_tensor *w = &c->in[OCH_LINEAR_W0 + i];
-            w->rows = och_tensor_present(&c->out[OCH_LINEAR_YCODES]) ? 64 : few(w->rows, 16);
+            w->rows = och_tensor_present(&c->out[OCH_LINEAR_YCODES]) ? 64 : few(w->rows, 32);
             set_cols(&c->in[OCH_LINEAR_B0 + i], w->rows);
             set_cols(&c->out[i], w->rows);
             if (i == 0) set_cols(&c->in[OCH_LINEAR_RESIDUAL], w->rows);

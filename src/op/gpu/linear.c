@@ -208,7 +208,7 @@ static const char *ring_cut(const och_device *d, const och_op_call *c, ring_kind
     int wish = och_gpu_wish_of(d).ring;
     const och_gpu_ring *ring = wish ? och_gpu_ring_of(d, w->dtype, wish > 0) : NULL;
     if (!ring || !quantised(w) || !och_planes_row_bytes(w->dtype, (uint64_t)w->cols, out_row_bytes) || *out_row_bytes % 32) return NULL;
-    /* Three steps of eight rows, or what less the cut says. */
+    /* Three steps of eight rows, the kernels' own way; where a table has four of short rows there is more LDS. */
     if (24 * *out_row_bytes + 2 * (uint64_t)w->cols + 1024 > d->info.lds_bytes) return NULL;
     for (int i = 0; i < a->n_weights; i++)
         if (w[i].dtype != w->dtype || w[i].rows % (kind == RING_GATE ? 64 : 32)) return NULL;
