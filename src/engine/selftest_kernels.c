@@ -32,7 +32,7 @@ static void shrink_kv(och_attr_kv *kv, och_tensor *k, och_tensor *v, int64_t blo
 
 static void set_normed(och_tensor *t, int64_t k) {
     uint64_t squares;
-    if (och_tensor_present(t) && !och_op_normed_codes(k, t, &squares)) t->dtype = OCH_DTYPE_NONE; /* of 32 it can */
+    if (och_tensor_present(t) && !och_op_normed_codes(k, t, &squares)) t->dtype = OCH_DTYPE_NONE; /* of whole blocks it can */
 }
 
 static void set_codes(och_tensor *t, int64_t k) {

@@ -204,8 +204,29 @@ static void scratch_does_not_wrap(void **state) {
             }
 }
 
+/* A layout's scratch is asked for with the most rows that a step may have, and has to do for each number of them. */
+static void scratch_does_for_fewer_rows(void **state) {
+    (void)state;
+    och_device d = device_of("sm_90", 132);
+    int met = 0;
+    for (size_t f = 0; f < 2; f++)
+        for (int64_t m = 1024; m <= 8192; m += 1024) {
+            och_op_call c = {.op = OCH_OP_LINEAR};
+            c.attr.linear.n_weights = 1;
+            c.in[OCH_LINEAR_W0] = (och_tensor){.dtype = f ? OCH_DTYPE_F16 : OCH_DTYPE_BF16, .layout = OCH_LAYOUT_PLANES, .rows = m, .cols = 14336};
+            uint64_t parts = 0;
+            for (int64_t n = 65; n <= 1024; n++) {
+                const och_gpu_split *s = och_gpu_split_of(&d, c.in[OCH_LINEAR_W0].dtype, m, 14336, n);
+                if (s) parts = OCH_MAX(parts, s->parts * (uint64_t)n * (uint64_t)m * 4), met++;
+                c.in[OCH_LINEAR_X] = (och_tensor){.dtype = OCH_DTYPE_F32, .rows = n, .cols = 14336};
+                assert_true(och_gpu_linear_scratch(&d, &c) >= parts);
+            }
+        }
+    assert_true(met > 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_way_is_met), cmocka_unit_test(unknown_devices), cmocka_unit_test(known_devices), cmocka_unit_test(rounds_are_few),
-                                       cmocka_unit_test(scratch_does_not_wrap)};
+                                       cmocka_unit_test(scratch_does_not_wrap), cmocka_unit_test(scratch_does_for_fewer_rows)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* Products with weights (kernels/linear.ok, one_row.ok, matmul.ok): which kernels there are for a call, and its launches. How a kernel is
+/* Products with weights (kernels/linear.ok, one_row.ok, codes.ok, qkv.ok, ring.ok, matmul.ok): which kernels there are for a call, and its launches. How a kernel is
  * cut on a device is in cuts.c.
  *
  * Up to eight rows (few.def) are matrix-vector products: activations become the format that the weight's pairs with, once a call
@@ -346,7 +346,8 @@ static och_status mat_kernel(const och_device *d, const och_tensor *w, int64_t n
 }
 
 static const och_gpu_split *split_of(const och_device *d, const och_tensor *w, int64_t n) {
-    return halves(w) ? och_gpu_split_of(d, w->dtype, w->rows, w->cols, n) : NULL;
+    if (!halves(w) || tiles_of(d, w, n)->most) return NULL; /* few rows have tiles of their own */
+    return och_gpu_split_of(d, w->dtype, w->rows, w->cols, n);
 }
 
 static och_status part_kernel(const och_device *d, const och_tensor *w, const och_gpu_split *cut, const och_gpu_kernel **out_k, och_err *err) {
@@ -505,8 +506,14 @@ uint64_t och_gpu_linear_scratch(const och_device *d, const och_op_call *c) {
         if (quantised(w)) q8 = q8_bytes(k);
         else f32 = f32_bytes(k);
         if (halves(w) && (int64_t)n > few(d, c)) f16[half_of(tiles_of(d, w, (int64_t)n)->spec)] = f16_bytes(k) + 4;
-        const och_gpu_split *split = split_of(d, w, (int64_t)n);
-        if (split) parts += split->parts * sum_bytes(w->rows);
+        /* Of any number of rows up to this one: fewer may be shared out where more are not. */
+        uint64_t most = 0;
+        int64_t last = OCH_MIN((int64_t)n, 256 * (int64_t)d->info.n_compute_units); /* of more there are tiles enough */
+        for (int64_t at = few(d, c) + 1; at && at <= last; at = och_gpu_tiles_next(at, last)) {
+            const och_gpu_split *split = split_of(d, w, at);
+            if (split) most = OCH_MAX(most, split->parts * och_u64_ceil_div((uint64_t)at * sum_bytes(w->rows), n));
+        }
+        parts += most;
     }
     uint64_t row = q8 + f32 + f16[HALF_F16] + f16[HALF_BF16] + parts;
     /* With a gate: both products as they are, before the activation. */
