@@ -251,6 +251,40 @@ static void codes_give_the_same_bytes(void **state) {
     assert_true(och_env_set("OCHRE_NEXT_CODES", NULL));
 }
 
+/* Products whose weights' rows go by way of LDS give what those do that have them in registers, captured too, with one row whole and codes
+ * through norms beside; on boards of waves of 32, for which a row of 1,024 is whole rounds of lanes, all three kernels of them. */
+static void rings_give_the_same_bytes(void **state) {
+    (void)state;
+    static const char *const beside[] = {"OCHRE_ONE_ROW", "OCHRE_NORM_CODES", "OCHRE_NEXT_CODES"};
+    for (size_t i = 0; i < OCH_COUNT(beside); i++) assert_true(och_env_set(beside[i], "1"));
+    for (size_t b = 0; b < n_boards; b++) {
+        och_device *device[2];
+        och_model *model[2];
+        och_session *s[2];
+        uint64_t begun[3] = {och_gpu_kernels_begun()};
+        char where[128];
+        for (int k = 0; k < 2; k++) {
+            assert_true(och_env_set("OCHRE_RING", k ? "1" : "0"));
+            och_model_options mo = {0};
+            device[k] = open_board(boards[b]);
+            ok(och_model_open_synthetic("tiny-wide", OCH_DTYPE_Q8_0, device[k], &mo, &model[k], &err));
+            s[k] = open_session(model[k], k ? OCH_GRAPHS_ON : OCH_GRAPHS_OFF, false);
+            begun[k + 1] = och_gpu_kernels_begun();
+        }
+        if (!same_bytes(s[0], s[1], 12, where, sizeof where)) fail_msg("%s: other logits: %s", boards[b], where);
+        assert_int_equal(s[0]->stats.launches, s[1]->stats.launches + s[1]->stats.graph_launches);
+        if (begun[2] - begun[1] < begun[1] - begun[0] + (device[0]->info.wave_size == 32 ? 3 : 1))
+            fail_msg("%s: %d kernels were made, %d without", boards[b], (int)(begun[2] - begun[1]), (int)(begun[1] - begun[0]));
+        for (int k = 0; k < 2; k++) {
+            och_session_destroy(s[k]);
+            och_model_close(model[k]);
+            och_device_release(device[k]);
+        }
+    }
+    assert_true(och_env_set("OCHRE_RING", NULL));
+    for (size_t i = 0; i < OCH_COUNT(beside); i++) assert_true(och_env_set(beside[i], NULL));
+}
+
 /* Products that do one row whole leave the state and logits as the launches do that they stand for, captured too; steps of more rows,
  * sessions that compute each row as among others and models with norms of heads are as they were. */
 static void one_row_gives_the_same_bytes(void **state) {
@@ -690,7 +724,7 @@ int main(void) {
         cmocka_unit_test(kernels_are_looked_up_once), cmocka_unit_test(steps_begin_no_kernel),
         cmocka_unit_test(codes_give_the_same_bytes),
         cmocka_unit_test(codes_through_norms_are_near),
-        cmocka_unit_test(one_row_gives_the_same_bytes),
+        cmocka_unit_test(rings_give_the_same_bytes), cmocka_unit_test(one_row_gives_the_same_bytes),
         cmocka_unit_test(what_is_not_finite_is_found_in_codes),
         cmocka_unit_test(what_is_not_finite_is_found_behind_the_state),
         cmocka_unit_test(a_graph_that_is_none_is_found),
