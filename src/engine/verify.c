@@ -348,12 +348,14 @@ done:
 
 /* ---- bounds ---- */
 
-/* |delta| is held relative to the greatest |logit|: models differ tenfold in the size of their logits. */
+/* |delta| is held relative to the greatest |logit|: models differ tenfold in the size of their logits. A state of eight-bit floats is as
+ * far off as weights below 8 bits beside products of integers, and has both: seen of Gemma in Q4_K_M 0.07 by the reference, 0.04 by
+ * such products with a state of halves, 0.12 by both (a CPU without AMX). */
 static const och_verify_bounds bounds[] = {
     {"the float32 reference", 1e-4, INFINITY, 0.05},
     {"weights of 8 bits and more", 0.03, 1e-3, 0.05},
     {"weights below 8 bits", 0.1, 5e-3, 0.05},
-    {"a state of eight-bit floats", 0.1, 1e-2, 0.05},
+    {"a state of eight-bit floats", 0.14, 1e-2, 0.05},
 };
 
 const och_verify_bounds *och_verify_bounds_for(bool strict, och_dtype coarsest, och_dtype state) {
