@@ -1,5 +1,5 @@
 /* How the kernels of products are cut on a device: which specialisation takes how many rows of which weights, as measured (the tables
- * *.def, whose heads say what their columns are). Which kernels there are, and which of them a call launches, is linear.c's.
+ * *.def, whose heads say what their columns are). Which kernels there are, and which of them a call launches, linear.c and linear_row.c say.
  *
  * Rows of a table begin with the first letters of an architecture; of those that are a device's, the first that fits is taken. A
  * specialisation is empty, the kernel's own way, or ends with a comma: "BM=64,BN=64,". All answers are literals or in static memory,
