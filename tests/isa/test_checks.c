@@ -81,8 +81,9 @@ static void launch(const run *r, result *out) {
     assert_int_equal(sim_module_fill_args(m, k, &l, &hidden, args, NULL, 0, sim_space_host(space, args_addr, arg_bytes), &e), OCH_OK);
     if (r->free_first) assert_int_equal(sim_space_free(space, buf, &e), OCH_OK);
     env("OCHRE_SIM_CHECK", r->checks);
-    /* Without a check waves run on several threads, and spin as long as the host keeps the one they wait for from running. */
-    env("OCHRE_SIM_BUDGET", r->checks || !strcmp(r->kernel, "infinite_loop") ? "200000" : "400000000");
+    /* Without a check workgroups run on several threads, and spin as long as the host keeps the one they wait for from running. */
+    const bool endless = !strcmp(r->kernel, "infinite_loop") || !strcmp(r->kernel, "deadlock"); /* one workgroup each */
+    env("OCHRE_SIM_BUDGET", r->checks || endless ? "200000" : "400000000");
     och_err failed = {0};
     out->status = sim_launch_run(&l, NULL, &failed);
     env("OCHRE_SIM_CHECK", NULL);
