@@ -228,7 +228,8 @@ static och_status build_plan(och_session *s, och_err *err) {
     if (!s->options.no_passes) och_passes_run(&s->plan, m->device, m->only);
     add_sampling(s, logits_ref);
     if (!s->plan.failed) (void)och_session_place_inputs(s, s->options.max_step_tokens, s->options.max_logits);
-    OCH_TRY(och_plan_select(&s->plan, m->device, m->only, err));
+    const och_plan_extent most = {s->options.max_step_tokens, s->options.max_logits, s->options.max_sequences};
+    OCH_TRY(och_plan_select(&s->plan, m->device, m->only, most, err));
     int64_t buckets[] = {1, 8, 64, s->options.max_step_tokens};
     for (size_t i = 0; i < OCH_COUNT(buckets); i++) {
         if (i + 1 < OCH_COUNT(buckets) && buckets[i] >= s->options.max_step_tokens) continue;

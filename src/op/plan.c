@@ -130,16 +130,22 @@ static void forget_memory(const och_plan *p, och_plan_ref ref, och_tensor *t) {
     t->host = NULL;
 }
 
-och_status och_plan_select(och_plan *p, const och_device *device, const char *only, och_err *err) {
+static void forget_rows(const och_plan *p, int op, och_op_call *call) {
+    for (int k = 0; k < OCH_OP_MAX_IN; k++) forget_memory(p, p->ops[op].in[k], &call->in[k]);
+    for (int k = 0; k < OCH_OP_MAX_OUT; k++) forget_memory(p, p->ops[op].out[k], &call->out[k]);
+}
+
+och_status och_plan_select(och_plan *p, const och_device *device, const char *only, och_plan_extent most, och_err *err) {
     bool kernels = false;
     if (p->failed) return och_err_nomem(err, 0, "a plan");
     for (int i = 0; i < p->n_ops; i++) {
         och_op_call call;
         /* Three numbers, so that a record which mixes rows of tokens with rows of outputs is found. */
         och_plan_call(p, NULL, i, (och_plan_extent){3, 2, 1}, (och_dev_addr){0}, NULL, &call);
-        for (int k = 0; k < OCH_OP_MAX_IN; k++) forget_memory(p, p->ops[i].in[k], &call.in[k]);
-        for (int k = 0; k < OCH_OP_MAX_OUT; k++) forget_memory(p, p->ops[i].out[k], &call.out[k]);
+        forget_rows(p, i, &call);
         och_status st = och_op_check(&call, err);
+        och_plan_call(p, NULL, i, most, (och_dev_addr){0}, NULL, &call);
+        forget_rows(p, i, &call);
         if (st == OCH_OK) st = och_op_select(device, &call, only, &p->ops[i].provider, err);
         if (st != OCH_OK) {
             och_err_prefix(err, "plan, record %d, layer %d", i, p->ops[i].layer);

@@ -82,8 +82,9 @@ void och_plan_call(const och_plan *p, const och_plan_layout *layout, int op, och
 /* Runs a record's call, which och_plan_call made. One thread at a time. */
 och_status och_plan_run(och_plan *p, int op, const och_op_ctx *ctx, const och_op_call *call, och_err *err) OCH_WARN_UNUSED;
 
-/* Checks every record against its op's contract and chooses its provider. `only`: see och_op_select. */
-och_status och_plan_select(och_plan *p, const och_device *device, const char *only, och_err *err) OCH_WARN_UNUSED;
+/* Checks every record against its op's contract and chooses its provider, which then knows what steps of up to `most` may launch.
+ * `only`: see och_op_select. */
+och_status och_plan_select(och_plan *p, const och_device *device, const char *only, och_plan_extent most, och_err *err) OCH_WARN_UNUSED;
 
 /* Adds a layout for at most max_tokens and max_outputs. Select first. */
 och_status och_plan_add_layout(och_plan *p, const och_device *device, int64_t max_tokens, int64_t max_outputs,

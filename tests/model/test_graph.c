@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "dev/capture.h"
+#include "op/gpu/cuts.h"
 #include "op/gpu/gpu.h"
 #include "quant/planes.h"
 
@@ -219,6 +220,43 @@ static void steps_begin_no_kernel(void **state) {
         }
     assert_true(och_env_set("OCHRE_OWN_CODES", asked) && och_env_set("OCHRE_NEXT_CODES", NULL) && och_env_set("OCHRE_ONE_ROW", NULL) &&
                 och_env_set("OCHRE_NORM_CODES", NULL));
+}
+
+/* Nor do prompts: of more rows, tiles are others where tables have them for many or for few, up to a session's largest step. */
+static void prompts_begin_no_kernel(void **state) {
+    (void)state;
+    static const och_dtype formats[] = {OCH_DTYPE_Q4_K, OCH_DTYPE_F16};
+    enum { MOST = 16384 };
+    for (size_t b = 0; b < n_boards; b++)
+        for (size_t f = 0; f < OCH_COUNT(formats); f++) {
+            och_device *device = open_board(boards[b]);
+            och_model *model;
+            och_session *s;
+            const och_model_options mo = {.measure = true}; /* without memory */
+            const och_session_options so = {.max_sequences = 1, .max_context = MOST, .max_step_tokens = MOST, .max_logits = 1};
+            ok(och_model_open_synthetic("tiny", formats[f], device, &mo, &model, &err));
+            ok(och_session_create(model, &so, &s, &err));
+            uint64_t before = och_gpu_kernels_begun();
+            int ways = 0;
+            for (int i = 0; i < s->plan.n_ops; i++) {
+                const char *last = NULL;
+                for (int64_t n = 1; n; n = och_gpu_tiles_next(n, MOST)) {
+                    och_op_call c;
+                    och_plan_call(&s->plan, NULL, i, (och_plan_extent){n, 1, 1}, (och_dev_addr){0}, NULL, &c);
+                    if (c.op != OCH_OP_LINEAR) break;
+                    ok(och_gpu_linear_supports(device, &c, &err));
+                    const char *spec = och_gpu_tiles_of(device, c.in[OCH_LINEAR_W0].dtype, c.in[OCH_LINEAR_W0].rows, n)->spec;
+                    ways += last && strcmp(last, spec) != 0;
+                    last = spec;
+                }
+            }
+            if (och_gpu_kernels_begun() != before)
+                fail_msg("%s, %s: %d kernels were begun by prompts", boards[b], och_dtype_name(formats[f]), (int)(och_gpu_kernels_begun() - before));
+            assert_true(ways || strcmp(boards[b], "sim:gfx942")); /* has larger tiles for very many rows */
+            och_session_destroy(s);
+            och_model_close(model);
+            och_device_release(device);
+        }
 }
 
 /* Rows that kernels hand on as codes are what the next kernel would have made of them: with fewer launches, the same bytes. */
@@ -722,6 +760,7 @@ int main(void) {
         cmocka_unit_test(on_and_off_give_the_same_bytes),
         cmocka_unit_test(wide_steps_give_the_same_bytes),
         cmocka_unit_test(kernels_are_looked_up_once), cmocka_unit_test(steps_begin_no_kernel),
+        cmocka_unit_test(prompts_begin_no_kernel),
         cmocka_unit_test(codes_give_the_same_bytes),
         cmocka_unit_test(codes_through_norms_are_near),
         cmocka_unit_test(rings_give_the_same_bytes), cmocka_unit_test(one_row_gives_the_same_bytes),

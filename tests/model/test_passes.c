@@ -125,7 +125,7 @@ static void codes_where_nothing_else_reads(void **state) {
                 och_err_clear(&err);
                 if (why == NOTHING) {
                     assert_int_equal(p.bufs[codes].tensor.rows, OCH_OP_CODES_ROWS);
-                    if (och_plan_select(&p, gpu, NULL, &err) != OCH_OK) fail_msg("%s", err.message);
+                    if (och_plan_select(&p, gpu, NULL, (och_plan_extent){512, 512, 1}, &err) != OCH_OK) fail_msg("%s", err.message);
                     /* Prompts of any length take no more room for them. */
                     for (int64_t n = 8; n <= 512; n *= 64)
                         if (och_plan_add_layout(&p, gpu, n, n, 1, &err) != OCH_OK) fail_msg("%s", err.message);
@@ -224,7 +224,7 @@ static void codes_through_a_norm_where_all_take_them(void **state) {
             assert_true(p.ops[1].in[OCH_LINEAR_YNORM] == norm);
             assert_int_equal(p.ops[at[0]].in[OCH_LINEAR_XCODES], p.ops[1].out[OCH_LINEAR_YCODES]);
         }
-        if (och_plan_select(&p, device, NULL, &err) != OCH_OK) fail_msg("obstacle %d: %s", why, err.message);
+        if (och_plan_select(&p, device, NULL, (och_plan_extent){512, 512, 1}, &err) != OCH_OK) fail_msg("obstacle %d: %s", why, err.message);
         for (int64_t n = 1; n <= 512; n *= 512)
             if (och_plan_add_layout(&p, device, n, n, 1, &err) != OCH_OK) fail_msg("obstacle %d: %s", why, err.message);
         och_plan_deinit(&p);
@@ -326,7 +326,7 @@ static void one_row_where_a_product_can(void **state) {
         assert_int_equal(product->in[OCH_LINEAR_TABLE], takes ? post->in[OCH_QKV_POST_TABLE] : OCH_PLAN_NONE);
         assert_int_equal(product->out[OCH_LINEAR_KCACHE], takes ? post->out[1] : OCH_PLAN_NONE);
         assert_int_equal(product->out[OCH_LINEAR_VCACHE], takes ? post->out[2] : OCH_PLAN_NONE);
-        if (och_plan_select(&p, device, NULL, &err) != OCH_OK) fail_msg("obstacle %d: %s", why, err.message);
+        if (och_plan_select(&p, device, NULL, (och_plan_extent){512, 512, 1}, &err) != OCH_OK) fail_msg("obstacle %d: %s", why, err.message);
         och_plan_deinit(&p);
         if (!other_board) continue;
         och_device_release(other_board);

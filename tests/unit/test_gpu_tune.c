@@ -306,7 +306,7 @@ TEST(a_plan_takes_it) {
     CHECK(o);
     o->in[OCH_LINEAR_X] = x, o->in[OCH_LINEAR_W0] = w, o->out[0] = y;
     o->attr.attr.linear.n_weights = 1;
-    OK(och_plan_select(&plan, device, NULL, &err));
+    OK(och_plan_select(&plan, device, NULL, (och_plan_extent){1, 1, 1}, &err));
     och_op_ctx ctx = context(&p);
     for (int i = 0; i < 2; i++) {
         och_op_call call;

@@ -222,7 +222,7 @@ static void attention_scratch(rig *r) {
     o->in[OCH_ATTENTION_POSITIONS] = positions;
     o->out[0] = y;
     o->attr.attr.attention = (och_attr_attention){{KV, HD, BT}, HEADS, 0.088f, 0.0f, 0};
-    rig_ok(och_plan_select(&plan, r->dev, NULL, &err), &err, "select");
+    rig_ok(och_plan_select(&plan, r->dev, NULL, (och_plan_extent){512, 1, 1}, &err), &err, "select");
     rig_ok(och_plan_add_layout(&plan, r->dev, 1, 1, 1, &err), &err, "a layout of a token");
     rig_ok(och_plan_add_layout(&plan, r->dev, 512, 1, 1, &err), &err, "a layout of 512");
     uint64_t one = plan.layouts[0].scratch_bytes, many = plan.layouts[1].scratch_bytes;
