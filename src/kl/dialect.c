@@ -289,6 +289,25 @@ static const och_kl_piece_row shared_rows[] = {
      "    }\n"
      "    return x;\n"
      "}\n"},
+    /* Of each lane's elements of the result, in rows l / 4 and l / 4 + 8 and columns l % 4 * 2 and the next, where the four lanes of a
+     * row have four bytes of it each, and the four of a column. */
+#define MMA(name, dot)                                                                                                             \
+    FN "i32x4 " name "(u32x4 a, u32x2 b, i32x4 c) {\n"                                                                            \
+       "    const i32 lane = och_lane() & 31;\n"                                                                                  \
+       "#pragma unroll\n"                                                                                                         \
+       "    for (int k = 0; k < 4; k++) {\n"                                                                                      \
+       "        const u32x4 x = och_shuffle<32>(a, (lane & ~3) + k);\n"                                                           \
+       "#pragma unroll\n"                                                                                                         \
+       "        for (int j = 0; j < 2; j++) {\n"                                                                                  \
+       "            const u32x2 y = och_shuffle<32>(b, (lane % 4 * 2 + j) * 4 + k);\n"                                            \
+       "            c[j] = " dot "(x[2], y[1], " dot "(x[0], y[0], c[j]));\n"                                                     \
+       "            c[j + 2] = " dot "(x[3], y[1], " dot "(x[1], y[0], c[j + 2]));\n"                                             \
+       "        }\n"                                                                                                              \
+       "    }\n"                                                                                                                  \
+       "    return c;\n"                                                                                                          \
+       "}\n"
+    {OCH_KL_P_MMA_SS, 0, 0, {OCH_KL_P_SHUFFLE, OCH_KL_P_LANE, OCH_KL_P_DOT4_SS}, MMA("och_mma_ss", "och_dot4_ss")},
+    {OCH_KL_P_MMA_US, 0, 0, {OCH_KL_P_SHUFFLE, OCH_KL_P_LANE, OCH_KL_P_DOT4_US}, MMA("och_mma_us", "och_dot4_us")},
     {OCH_KL_P_HALVES,
      0,
      0,

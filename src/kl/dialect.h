@@ -78,6 +78,8 @@ typedef enum och_kl_piece {
     OCH_KL_P_WAVE_MAX,
     OCH_KL_P_WAVE_MIN,
     OCH_KL_P_WAVE_SCAN,
+    OCH_KL_P_MMA_SS,
+    OCH_KL_P_MMA_US,
     OCH_KL_P_BALLOT,
     OCH_KL_P_BARRIER,
     OCH_KL_P_BARRIER_ALL,

@@ -294,6 +294,15 @@ static const och_kl_piece_row rows[] = {
      "    if constexpr (N > 16) x = f(x, och_by_words(x, [](i32 w) { return och_lane_xor<16>(w); }));\n"
      "    return x;\n"
      "}\n"},
+#define MMA_BYTES(name, types)                                                                                                     \
+    FN "i32x4 " name "(u32x4 a, u32x2 b, i32x4 c) {\n"                                                                            \
+       "    asm volatile(\"mma.sync.aligned.m16n8k32.row.col.s32." types ".s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};\"\n" \
+       "                 : \"+r\"(c[0]), \"+r\"(c[1]), \"+r\"(c[2]), \"+r\"(c[3])\n"                                          \
+       "                 : \"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"r\"(b[0]), \"r\"(b[1]));\n"                \
+       "    return c;\n"                                                                                                          \
+       "}\n"
+    {OCH_KL_P_MMA_SS, 0, 0, {0}, MMA_BYTES("och_mma_ss", "s8.s8")},
+    {OCH_KL_P_MMA_US, 0, 0, {0}, MMA_BYTES("och_mma_us", "u8.s8")},
     {OCH_KL_P_BALLOT, 0, 0, {0},
      FN "u64 och_ballot(bool c) {\n"
         "    u32 r;\n"

@@ -63,6 +63,8 @@ static const struct {
     [OCH_KL_F_SHUFFLE_XOR] = {OCH_KL_P_SHUFFLE_XOR, F_OTHER, NULL},
     [OCH_KL_F_BROADCAST] = {OCH_KL_P_BROADCAST, F_OTHER, NULL},
     [OCH_KL_F_FIRST] = {OCH_KL_P_FIRST, F_PLAIN, "first"},
+    [OCH_KL_F_MMA_SS] = {OCH_KL_P_MMA_SS, F_PLAIN, "mma_ss"},
+    [OCH_KL_F_MMA_US] = {OCH_KL_P_MMA_US, F_PLAIN, "mma_us"},
     [OCH_KL_F_BALLOT] = {OCH_KL_P_BALLOT, F_PLAIN, "ballot"},
     [OCH_KL_F_AWAIT] = {OCH_KL_P_AWAIT, F_OTHER, NULL},
     [OCH_KL_F_FENCE] = {OCH_KL_P_FENCE, F_EXTRA, "fence"},

@@ -161,6 +161,29 @@ static och_kl_ir *wave_any(och_kl_spec *s, och_kl_pos pos, och_kl_ir *c) {
     return to_bool(s, pos, och_kl_keep(s, pos, "votes", b, OCH_KL_L_WAVE));
 }
 
+/* wave.mma_ss(a, b, c), wave.mma_us: the product of two matrices whose elements the lanes share, added to a third. */
+static bool small_mma(och_kl_spec *s, const och_kl_expr *e, bool is_signed, och_kl_val *out) {
+    static const och_kl_type types[3] = {{OCH_KL_U32, 4}, {OCH_KL_U32, 2}, {OCH_KL_I32, 4}};
+    const char *what = is_signed ? "wave.mma_ss" : "wave.mma_us";
+    const och_kl_expr *args[3];
+    och_kl_val v[3];
+    och_kl_ir *x[3];
+    int n = och_kl_count_args(e->args);
+    if (n != 3) return och_kl_error(s->diag, e->pos, "%s takes 3 arguments, found %d", what, n);
+    args[0] = e->args;
+    for (int i = 1; i < 3; i++) args[i] = args[i - 1]->next;
+    if (!och_kl_eval_list(s, args, 3, v)) return false;
+    for (int i = 0; i < 3; i++) {
+        if (!och_kl_to_type(s, args[i]->pos, v[i], types[i], what, &v[i])) return false;
+        x[i] = v[i].ir;
+    }
+    if (!och_kl_need_wave(s, e->pos, what)) return false;
+    och_kl_ir *r = och_kl_call(s->code, e->pos, is_signed ? OCH_KL_F_MMA_SS : OCH_KL_F_MMA_US, types[2], 0, x, 3);
+    if (r) r->uniformity = och_kl_level_uniformity(OCH_KL_L_LANE);
+    *out = och_kl_val_ir(och_kl_keep(s, e->pos, "c", r, OCH_KL_L_LANE), OCH_KL_L_LANE);
+    return out->ir != NULL;
+}
+
 bool och_kl_space_method(och_kl_spec *s, const och_kl_expr *e, const och_kl_val *space, const char *name,
                          och_kl_val *out) {
     char what[48], buf[64];
@@ -179,10 +202,11 @@ bool och_kl_space_method(och_kl_spec *s, const och_kl_expr *e, const och_kl_val 
          broadcast = !strcmp(name, "broadcast");
     bool shuffle = !strcmp(name, "shuffle"), shuffle_xor = !strcmp(name, "shuffle_xor"),
          ballot = !strcmp(name, "ballot");
+    bool mma_ss = !strcmp(name, "mma_ss"), mma_us = !strcmp(name, "mma_us");
     bool known = sp == 'g'
                      ? is_sum || is_max || is_min || any || all || uniform || broadcast || !strcmp(name, "barrier")
                  : sp == 'w' ? is_sum || is_max || is_min || is_scan || any || all || uniform || broadcast || shuffle ||
-                                   shuffle_xor || ballot
+                                   shuffle_xor || ballot || mma_ss || mma_us
                  : sp == 'c' ? is_sum || is_max || is_min || is_scan || any || all || broadcast || shuffle_xor
                              : false;
     if (!known) {
@@ -192,7 +216,8 @@ bool och_kl_space_method(och_kl_spec *s, const och_kl_expr *e, const och_kl_val 
         och_kl_guess_init(&g, name);
         static const char *const names[] = {"sum",      "max",       "min",     "any",         "all",
                                             "uniform",  "broadcast", "shuffle", "shuffle_xor", "ballot",
-                                            "scan_sum", "barrier",   "lanes",   "waves"};
+                                            "scan_sum", "barrier",   "lanes",   "waves",       "mma_ss",
+                                            "mma_us"};
         for (size_t i = 0; i < sizeof names / sizeof *names; i++) och_kl_guess_offer(&g, names[i]);
         const char *best = och_kl_guess_best(&g);
         if (best && strcmp(best, name))
@@ -207,6 +232,7 @@ bool och_kl_space_method(och_kl_spec *s, const och_kl_expr *e, const och_kl_val 
         *out = (och_kl_val){.kind = OCH_KL_V_VOID};
         return true;
     }
+    if (mma_ss || mma_us) return small_mma(s, e, mma_ss, out);
     int want = (broadcast && sp != 'g') || shuffle || shuffle_xor ? 2 : 1;
     if (n != want)
         return och_kl_error(s->diag, pos, "%s takes %d %s, found %d", what, want, want == 1 ? "argument" : "arguments",

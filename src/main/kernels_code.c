@@ -136,6 +136,7 @@ static och_status look_dot4(const och_target *t, const char *from, const char *e
     bool expected = nvidia || (t->ops & (OCH_DOT4_IU8 | OCH_DOT4_I8));
     uint32_t wrong = 0;
     *out_n = count(from, end, nvidia ? "dp4a." : "v_dot4", nvidia ? "s32" : sides ? "neg_lo:[" : "_i32_i8", &wrong);
+    if (nvidia) *out_n += count(from, end, "mma.sync.aligned.m16n8k32.", ".s8.s32", &wrong); /* wave.mma_ss and mma_us: activations come second */
     if (expected && !*out_n) return och_err_set(err, OCH_COMPILE, "a product of codes without dot products of four bytes");
     if (wrong) return och_err_set(err, OCH_COMPILE, "a product of codes with %u dot products of unsigned activations", (unsigned)wrong);
     return OCH_OK;

@@ -71,6 +71,32 @@ ON_ALL(waves) {
     }
 }
 
+/* Products of bytes by every 32 lanes for themselves, whose elements lanes have as the PTX manual's figures for mma.m16n8k32 say. */
+ON_ALL(matrices) {
+    int t = 2 * on->wave;
+    static uint32_t a[4 * T], b[2 * T];
+    static int32_t c[4 * T], o[2 * 4 * T];
+    for (int i = 0; i < 4 * t; i++) a[i] = noise((uint32_t)i), c[i] = (int32_t)noise((uint32_t)i + 5000) >> 4;
+    for (int i = 0; i < 2 * t; i++) b[i] = noise((uint32_t)i + 9000);
+    run("lanes.ok", "matrices", "", (actual[]){{.name = "a", .host = a, .dims = {t, 4}}, {.name = "b", .host = b, .dims = {t, 2}}, {.name = "c", .host = c, .dims = {t, 4}}, {.name = "o", .host = o, .dims = {2, 4 * t}}, {0}});
+    for (int first = 0; first < t; first += 32) {
+        uint8_t m[16][32], n[32][8];
+        for (int l = 0; l < 32; l++)
+            for (int byte = 0; byte < 4; byte++) {
+                int at = l % 4 * 4 + byte;
+                for (int w = 0; w < 4; w++) m[l / 4 + w % 2 * 8][at + w / 2 * 16] = (uint8_t)(a[4 * (first + l) + w] >> 8 * byte);
+                for (int w = 0; w < 2; w++) n[at + 16 * w][l / 4] = (uint8_t)(b[2 * (first + l) + w] >> 8 * byte);
+            }
+        for (int l = 0; l < 32; l++)
+            for (int j = 0; j < 4; j++) {
+                int row = l / 4 + j / 2 * 8, column = l % 4 * 2 + j % 2, s = 0, u = 0;
+                for (int e = 0; e < 32; e++) s += (int8_t)m[row][e] * (int8_t)n[e][column], u += m[row][e] * (int8_t)n[e][column];
+                SAME("mma_ss", first + l, o[4 * (first + l) + j], s + c[4 * (first + l) + j]);
+                SAME("mma_us", first + l, o[4 * t + 4 * (first + l) + j], u);
+            }
+    }
+}
+
 static void clusters_of(int c) {
     int w = on->wave, t = 2 * w;
     static float od[6 * T];
@@ -132,7 +158,7 @@ ON_ALL_CHECKED(atomics, "uninit,barrier") {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(groups), cmocka_unit_test(waves), cmocka_unit_test(clusters), cmocka_unit_test(atomics)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(groups), cmocka_unit_test(waves), cmocka_unit_test(matrices), cmocka_unit_test(clusters), cmocka_unit_test(atomics)};
     const char *filter = getenv("KL_TEST");
     if (filter) cmocka_set_test_filter(filter);
     return cmocka_run_group_tests(tests, NULL, NULL);

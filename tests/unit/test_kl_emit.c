@@ -16,7 +16,7 @@ static och_kl_code *everything(const char *target, int wave) {
     och_kl_code *c = code_for(target, wave, 2);
     och_kl_list *b = &c->body;
     const och_kl_type f32x4 = {OCH_KL_F32, 4}, f16 = {OCH_KL_F16, 1}, f16x2 = {OCH_KL_F16, 2}, f16x8 = {OCH_KL_F16, 8}, u64 = {OCH_KL_U64, 1},
-                      i32x4 = {OCH_KL_I32, 4}, u32x4 = {OCH_KL_U32, 4}, f32x8 = {OCH_KL_F32, 8};
+                      i32x4 = {OCH_KL_I32, 4}, u32x2 = {OCH_KL_U32, 2}, u32x4 = {OCH_KL_U32, 4}, f32x8 = {OCH_KL_F32, 8};
     och_kl_var *x = parameter(c, "x", OCH_KL_F32, true, true), *stride = parameter(c, "x_stride", OCH_KL_I64, false, true);
     och_kl_var *n = parameter(c, "n", OCH_KL_I64, false, true), *eps = parameter(c, "eps", OCH_KL_F32, false, true);
     och_kl_var *w = parameter(c, "w", OCH_KL_U8, true, true), *y = parameter(c, "y", OCH_KL_F32, true, false);
@@ -108,6 +108,9 @@ static och_kl_code *everything(const char *target, int wave) {
     keep(c, b, y, CALL(c, PACK4_I8, U32, 0, v4));
     keep(c, b, y, CALL(c, UNPACK4_I8, i32x4, 0, u));
     keep(c, b, y, CALL(c, UNPACK4_U8, u32x4, 0, u));
+    och_kl_ir *u4 = och_kl_build(c, no_pos, u32x4, (och_kl_ir *[]){u, u, u, u}, 4), *u2 = och_kl_build(c, no_pos, u32x2, (och_kl_ir *[]){u, u}, 2);
+    keep(c, b, y, CALL(c, MMA_SS, i32x4, 0, u4, u2, och_kl_build(c, no_pos, i32x4, (och_kl_ir *[]){k, k, k, k}, 4)));
+    keep(c, b, y, CALL(c, MMA_US, i32x4, 0, u4, u2, och_kl_build(c, no_pos, i32x4, (och_kl_ir *[]){k, k, k, k}, 4)));
     int full = c->profile.wave;
     for (int lanes = 8; lanes <= full; lanes *= 2) {
         keep(c, b, y, CALL(c, WAVE_SUM, F32, lanes, s));

@@ -75,8 +75,8 @@ const char *och_gpu_post_cut(const och_device *d, och_dtype format, bool asked) 
 }
 
 const och_gpu_ring *och_gpu_ring_of(const och_device *d, och_dtype format, bool asked) {
-    static const och_gpu_ring own = {.gate = "", .three = "", .brief = "", .lengthy = ""};
-#define OCH_RING(arch, format, gate, three, brief, lengthy) {arch, format, gate, three, brief, lengthy},
+    static const och_gpu_ring own = {.gate = "", .three = "", .brief = "", .lengthy = "", .alone = ""};
+#define OCH_RING(arch, format, gate, three, brief, lengthy, alone) {arch, format, gate, three, brief, lengthy, alone},
     static const och_gpu_ring rows[] = {
 #include "op/gpu/ring.def"
     };

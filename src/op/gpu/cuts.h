@@ -41,6 +41,7 @@ typedef struct och_gpu_ring {
     const char *arch;
     och_dtype format;
     const char *gate, *three, *brief, *lengthy; /* of matvec_glu_ring, matvec_qkv_ring, matvec_codes_ring for short and long rows */
+    const char *alone; /* of matvec_ring; NULL: not measured to be faster */
 } och_gpu_ring;
 /* NULL: they were not measured to be faster; where they are asked for all the same, the kernels' own ways. */
 const och_gpu_ring *och_gpu_ring_of(const och_device *d, och_dtype format, bool asked);

@@ -13,6 +13,7 @@
 #define OWN_COLS 16384 /* of x: more would take too much LDS and too many registers */
 #define CODES_B 4      /* rows of which products with a gate make codes themselves */
 #define RING_COLS 4096 /* of x, whose codes a wave has in registers */
+#define RING_ALONE_COLS 8192
 #define OWN_ROWS 4096  /* of weights: with more, or longer ones, a workgroup that makes its own codes takes more for its trouble */
 
 /* ==== which kernels there are for a call ==== */
@@ -115,7 +116,7 @@ static och_status qkv_kernel(const och_device *d, const och_op_call *c, bool squ
 /* ---- rows by way of LDS ---- */
 
 /* Kernels of one row of activations whose weights' rows are copied to LDS some steps ahead (kernels/ring.ok). */
-typedef enum ring_kind { RING_GATE, RING_THREE, RING_CODES } ring_kind;
+typedef enum ring_kind { RING_GATE, RING_THREE, RING_CODES, RING_ALONE } ring_kind;
 
 /* How such a kernel is cut for the call's weights, and bytes of a row of theirs; NULL: it takes no such rows, or others are as fast. */
 static const char *ring_cut(const och_device *d, const och_op_call *c, ring_kind kind, uint64_t *out_row_bytes) {
@@ -130,6 +131,10 @@ static const char *ring_cut(const och_device *d, const och_op_call *c, ring_kind
     for (int i = 0; i < a->n_weights; i++)
         if (w[i].dtype != w->dtype || w[i].rows % (kind == RING_GATE ? 64 : 32)) return NULL;
     if (kind == RING_CODES) return w->cols % 32 ? NULL : w->cols > RING_COLS ? ring->lengthy : ring->brief;
+    if (kind == RING_ALONE) {
+        const char *cut = ring->alone ? ring->alone : wish > 0 ? "" : NULL;
+        return a->n_weights > 1 || w->cols % 32 || w->cols > RING_ALONE_COLS ? NULL : cut;
+    }
     /* Activations of a row are in registers. */
     if (w->cols > RING_COLS || w->cols % (32 * d->info.wave_size)) return NULL;
     if (kind == RING_GATE) return a->glu != OCH_ACT_NONE ? ring->gate : NULL;
@@ -166,6 +171,20 @@ static och_status ring_kernel(const och_device *d, const och_op_call *c, ring_ki
     }
     return och_gpu_kernel_get(d, "matvec_qkv_ring", out_k, err, "%sF=%s,ROWB=%d,K=%d%s%s", cut, f, row, k,
                               squares ? OCH_GPU_SQUARES : "", post);
+}
+
+/* `own`: codes of x are made by it, from rows at multiples of 16 bytes where they are wide; else they are there, through a norm where
+ * there are squares. */
+static och_status ring_alone_kernel(const och_device *d, const och_op_call *c, bool own, bool wide, bool squares, uint64_t *out_row_bytes,
+                                    const och_gpu_kernel **out_k, och_err *err) {
+    const och_tensor *w = &c->in[OCH_LINEAR_W0];
+    const char *cut = ring_cut(d, c, RING_ALONE, out_row_bytes), *known = och_gpu_row_cut(d, w->dtype, w->rows, false);
+    char acts[48] = "";
+    if (!cut || och_gpu_tune_cut(d, OCH_GPU_CUT_VEC, w, known) != known)
+        return och_err_set(err, OCH_UNAVAILABLE, "rows of that kind do not go by way of LDS");
+    if (own) snprintf(acts, sizeof acts, ",OWN=true,ADD1=%s,WIDE=%s", och_gpu_yes(c->attr.linear.norm.add_one), och_gpu_yes(wide));
+    return och_gpu_kernel_get(d, "matvec_ring", out_k, err, "%sF=%s,ROWB=%d,K=%d%s%s", cut, och_format_get(w->dtype)->name,
+                              (int)*out_row_bytes, (int)w->cols, acts, squares ? OCH_GPU_SQUARES : "");
 }
 
 /* The products that the tuner has timed are cut as it found. */
@@ -263,6 +282,11 @@ och_status och_gpu_row_supports(const och_device *d, const och_op_call *c, och_e
         OCH_TRY(och_gpu_unless_absent(ring_kernel(d, c, RING_GATE, false, och_op_xnormed(c), &row_bytes, NULL, err), err));
         OCH_TRY(och_gpu_codes_kernel(d, err));
     }
+    if (a->n_weights == 1) {
+        OCH_TRY(och_gpu_unless_absent(ring_alone_kernel(d, c, true, true, false, &row_bytes, NULL, err), err));
+        if (och_tensor_present(&c->in[OCH_LINEAR_XCODES]))
+            OCH_TRY(och_gpu_unless_absent(ring_alone_kernel(d, c, false, true, och_op_xnormed(c), &row_bytes, NULL, err), err));
+    }
     bool turns = och_op_asks_one_row(c);
     if (och_gpu_together(c))
         OCH_TRY(och_gpu_unless_absent(ring_kernel(d, c, RING_THREE, turns, och_op_xnormed(c), &row_bytes, NULL, err), err));
@@ -339,7 +363,7 @@ static och_kl_actual ring_rows(const char *name, const och_tensor *w, uint64_t r
     return och_gpu_matrix(name, w->addr, w->rows * (int64_t)row_bytes / 128, 32, 128);
 }
 
-/* These three: och_gpu_absent() as for own(), and where rows do not go by way of LDS. */
+/* These: och_gpu_absent() as for own(), and where rows do not go by way of LDS. */
 static och_status ring_gate(och_gpu_job *j, const och_tensor *codes, och_err *err) {
     const och_op_call *c = j->c;
     const och_tensor *w = &c->in[OCH_LINEAR_W0];
@@ -407,6 +431,31 @@ static och_status ring_codes(och_gpu_job *j, const och_tensor *codes, och_err *e
                             och_gpu_tensor("y", &c->out[0]),
                             och_gpu_codes_arg("codes", codes, 1, w->rows),
                             squares_of(codes, w->rows)};
+    return och_gpu_launch(j->ctx, kernel, args, OCH_COUNT(args), err);
+}
+
+static och_status ring_alone(och_gpu_job *j, och_err *err) {
+    const och_op_call *c = j->c;
+    const och_tensor *w = &c->in[OCH_LINEAR_W0];
+    const och_device *d = j->ctx->queue->device;
+    const och_gpu_kernel *kernel;
+    bool own = !j->acts.q8.value;
+    och_tensor x;
+    uint64_t row;
+    int width = och_gpu_width(j->x.cols, (const och_tensor *[]){&j->x, &c->in[OCH_LINEAR_NORM]}, 2);
+    OCH_TRY(ring_alone_kernel(d, c, own, width == 4, j->normed, &row, &kernel, err));
+    if (!own) OCH_TRY(och_gpu_acts_for(j, w, &x, err));
+    och_kl_actual args[] = {och_gpu_weight("w", w),
+                            ring_rows("rows", w, row),
+                            own ? (och_kl_actual){.name = "x"} : och_gpu_tensor("x", &x),
+                            own ? och_gpu_tensor("own", &j->x) : (och_kl_actual){.name = "own"},
+                            own ? och_gpu_norm_arg(j) : (och_kl_actual){.name = "norm"},
+                            och_gpu_vector("bias", &c->in[OCH_LINEAR_B0]),
+                            och_gpu_tensor("residual", &c->in[OCH_LINEAR_RESIDUAL]),
+                            och_gpu_squares_arg(j),
+                            och_gpu_tensor("y", &c->out[0]),
+                            och_gpu_int("groups", d->info.n_compute_units),
+                            och_gpu_eps_arg(j)};
     return och_gpu_launch(j->ctx, kernel, args, OCH_COUNT(args), err);
 }
 
@@ -506,6 +555,7 @@ och_status och_gpu_row_run(och_gpu_job *j, const och_tensor *codes, bool *out_po
         och_err_clear(err);
     }
     if (codes) return coded_vec(j, codes, err);
+    if (j->x.rows == 1 && !ctx->batch_invariant && c->attr.linear.n_weights == 1) return ring_alone(j, err);
     bool three = j->x.rows == 1 && !ctx->batch_invariant && !och_tensor_present(&c->in[OCH_LINEAR_RESIDUAL]) && och_gpu_together(c);
     return three ? qkv(j, err) : OCH_UNAVAILABLE;
 }
