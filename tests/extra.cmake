@@ -103,3 +103,16 @@ if(TARGET ochre_sim_hip)
   add_test(NAME cli/tls COMMAND ${OCHRE_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/cli/check_tls.py $<TARGET_FILE:ochre_sim_hip>)
   set_tests_properties(cli/tls PROPERTIES LABELS cli)
 endif()
+# The longest first, in all builds, so that no one of them is left to the end: seconds where nothing has run yet (afterwards CTest
+# knows better). What has the machine to itself comes last whatever it costs.
+foreach(cost conform/blas_gfx942=480 unit/test_gpu_tune=250 conform/test_ops_devices=220 model/test_sampling=180 model/test_graph=140
+        conform/own=105 conform/blas_gfx1151=100 conform/test_ops=90 conform/rings=80 conform/test_kernels=65 cli/people=52 cli/cli=51
+        unit/test_kl_group=45 unit/test_kl_turned=40 unit/test_gpu_cuts=40 cli/bench=33 hip/test_kl_memory=32 conform/test_rings=25
+        pull/pull=23 unit/test_gpu_tune_file=20 unit/test_kl_staged=18 hip/test_kl=18 model/test_passes=17)
+  string(REPLACE "=" ";" cost ${cost})
+  list(GET cost 0 name)
+  list(GET cost 1 seconds)
+  if(TEST ${name})
+    set_property(TEST ${name} PROPERTY COST ${seconds})
+  endif()
+endforeach()
