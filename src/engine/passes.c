@@ -328,17 +328,18 @@ static void hand_on_halves(const pass_env *e) {
     }
 }
 
+/* Passes look at neighbours, so that those which take records away go before those which only mark what is left. */
 int och_passes_run(och_plan *p, const och_device *device, const char *only) {
     if (p->failed) return 0;
     pass_env e = {p, device, only};
-    int removed = group_linears(&e);
-    removed += fuse_glu(&e);
+    int removed = group_linears(&e); /* first: a gate is of two products in a record, and a norm goes into one record alone */
+    removed += fuse_glu(&e); /* these four take no records from one another, and could stand in any order */
     removed += fuse_norm(&e);
     removed += fuse_residual(&e);
     removed += fuse_qkv_post(&e);
-    hand_on_one_row(&e);
-    hand_on_codes(&e);
-    hand_on_normed(&e);
-    hand_on_halves(&e);
+    hand_on_one_row(&e); /* from the three products that are one record to the one that fuse_qkv_post made */
+    hand_on_codes(&e); /* from what fuse_glu made, to products that are left without a norm */
+    hand_on_normed(&e); /* to those that fuse_norm gave one, from what adds the residual by now: never the same readers */
+    hand_on_halves(&e); /* as hand_on_codes, beside weights that read none */
     return removed;
 }

@@ -8,6 +8,7 @@
 #include "engine/session.h"
 #include "op/blas/blas.h"
 #include "op/blas/time.h"
+#include "op/gpu/gpu.h"
 #include "op/gpu/tune_file.h"
 #include "op/gpu/tune_time.h"
 #include "quant/format.h"
@@ -326,6 +327,11 @@ static och_status tune(const char *device, const char *model, const char *shape,
     if (st == OCH_OK) st = calls_of(m, &c, err);
     if (st == OCH_OK && blas) st = shapes_of(m, &shapes, err);
     if (st == OCH_OK) st = d->vtable->queue_create(d, &q, err);
+    if (st == OCH_OK) { /* else they would be compiled while others are timed */
+        fprintf(stderr, "ochre: kernels are compiled first\n");
+        och_gpu_kernels_wait(d);
+        l.end = och_now_seconds() + seconds;
+    }
     if (st == OCH_OK)
         fprintf(stderr, "ochre: %d products with one row, then %zu with more: at most about %d seconds (--seconds)\n", c.n,
                 shapes.n * OCH_COUNT(row_counts), seconds);

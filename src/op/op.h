@@ -258,7 +258,8 @@ typedef struct och_op_provider {
     int priority;        /* the reference tier is negative */
     och_op_id op;
     /* OCH_OK, or OCH_UNSUPPORTED with the reason in err. Looks at dtypes, layouts, attributes and cols, never at rows
-     * of tokens. NULL in `device` never happens. */
+     * of tokens, but for what it has prepared: all that run() may need for any number of rows up to the call's. NULL in `device`
+     * never happens. */
     och_status (*supports)(const och_device *device, const och_op_call *call, och_err *err);
     och_status (*run)(const och_op_ctx *ctx, const och_op_call *call, och_err *err);
     /* Most scratch that run() needs for this call's shape. NULL: none. */

@@ -3,6 +3,7 @@
 #include "conform/support/kernel_numbers.h"
 
 #include "base/half.h"
+#include "op/gpu/cuts.h"
 #include "quant/format.h"
 #include "quant/fp8.h"
 
@@ -67,6 +68,32 @@ static och_kl_actual bias_if(kernel_rig *k, const char *name, bool biased, int f
     return biased ? kernel_rig_vector(k, name, s.bias + first, rows) : (och_kl_actual){.name = name};
 }
 
+/* What decides whether a kernel is begun on a device (op/gpu/linear_row.c) says of it what it is. */
+static void takes_lds(kernel_rig *k, och_gpu_ring_kind kind, const char *kernel, const char *cut, const char *spec) {
+    och_err err = {0};
+    const och_gpu_kernel *code;
+    kernel_rig_ok(och_gpu_kernel_get(k->device, kernel, &code, &err, "%s", spec), &err, kernel);
+    uint64_t expected = och_gpu_ring_lds(kind, cut, s.row, s.k, k->device->info.wave_size), found = code->signature.lds_bytes;
+    if (found > expected || (found != expected && (kind != OCH_GPU_RING_ALONE || strstr(cut, "OWN"))))
+        fail_msg("%s, %s: %d bytes of LDS, expected %d", kernel, spec, (int)found, (int)expected);
+}
+
+/* Arguments whose names begin so are rows, and no others' than the weights': with half as many, or twice, a launch is refused. */
+static void are_the_weights(kernel_rig *k, const char *kernel, const char *spec, const och_kl_actual *args, int n, const char *rows) {
+    for (int twice = 0; twice < 2; twice++) {
+        och_kl_actual changed[20];
+        och_kl_packed packed;
+        och_err err = {0};
+        const och_gpu_kernel *code;
+        memcpy(changed, args, (size_t)n * sizeof *args);
+        for (int i = 0; i < n; i++)
+            if (!strncmp(args[i].name, rows, strlen(rows))) changed[i].dims[0] = twice ? args[i].dims[0] * 2 : args[i].dims[0] / 2;
+        kernel_rig_ok(och_gpu_kernel_get(k->device, kernel, &code, &err, "%s", spec), &err, kernel);
+        if (och_kl_pack(&code->signature, changed, n, &packed, &err) != OCH_INVALID || !strstr(err.message, "* 128 =="))
+            fail_msg("%s, %s: other numbers of %s are taken: %s", kernel, spec, rows, err.message);
+    }
+}
+
 static double gate_of(int act, double x) {
     return act == 1 ? x / (1 + exp(-x)) : act == 2 ? x / 2 * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))) : x / 2 * (1 + erf(x * 0.7071067811865476));
 }
@@ -113,6 +140,8 @@ static void gates(kernel_rig *k) {
                                 kernel_rig_rows(k, "codes", codes, 1, M, row_codes), och_gpu_real("eps", 0.5)};
         snprintf(spec, sizeof spec, "%sF=%s,ACT=%d,ROWB=%d,K=%d", cases[c].cut, s.t->name, cases[c].act, (int)s.row, s.k);
         kernel_rig_run(k, "matvec_glu_ring", spec, args, OCH_COUNT(args));
+        takes_lds(k, OCH_GPU_RING_GATE, "matvec_glu_ring", cases[c].cut, spec);
+        are_the_weights(k, "matvec_glu_ring", spec, args, OCH_COUNT(args), "rows");
         for (int i = 0; i < M; i++) {
             double by = scaled ? s.factor : 1;
             v[i] = gate_of(cases[c].act, s.sum[i] * by + (biased ? (double)s.bias[i] : 0)) * (s.sum[M + i] * by + (biased ? (double)s.bias[M + i] : 0));
@@ -231,6 +260,10 @@ static void attention_begins(kernel_rig *k) {
         snprintf(spec, sizeof spec, "%sF=%s,ROWB=%d,K=%d,POST=%s,HALF=%s,BT=%d,%s", cases[c].cut, s.t->name, (int)s.row, s.k, post ? "true" : "false",
                  cases[c].half ? "true" : "false", bt, type);
         kernel_rig_run(k, "matvec_qkv_ring", spec, args, n);
+        takes_lds(k, OCH_GPU_RING_THREE, "matvec_qkv_ring", cases[c].cut, spec);
+        are_the_weights(k, "matvec_qkv_ring", spec, args, n, "rq");
+        for (int v = 0; v < 2 && (biased || !post); v++) /* else how many there are is nowhere said */
+            are_the_weights(k, "matvec_qkv_ring", spec, args, n, v ? "rv" : "rk");
         for (int i = 0; i < M_ALL; i++) {
             int h = i < MQ ? 0 : (i - MQ) % MK / HD, e = i % HD, v = i >= MQ + MK;
             double tolerance, expected = turned(i, post ? rot : 0, cases[c].half, table, sum, size, &tolerance);
@@ -296,6 +329,8 @@ static void codes_for_a_norm(kernel_rig *k) {
                                 kernel_rig_f32(k, "squares", squares, 1, M / 32 + 1)};
         snprintf(spec, sizeof spec, "%sF=%s,ROWB=%d,K=%d", cases[c].cut, s.t->name, (int)s.row, s.k);
         kernel_rig_run(k, "matvec_codes_ring", spec, args, OCH_COUNT(args));
+        takes_lds(k, OCH_GPU_RING_CODES, "matvec_codes_ring", cases[c].cut, spec);
+        are_the_weights(k, "matvec_codes_ring", spec, args, OCH_COUNT(args), "rows");
         for (int i = 0; i < M; i++) {
             near((double)y[i], s.sum[i] + (bare ? 0 : (double)s.bias[i] + (double)residual[i]), 4e-6 * (s.size[i] + 4), spec, 0, i);
             v[i] = (double)y[i] * ((double)norm[i] + adds);
@@ -370,6 +405,7 @@ static void alone(kernel_rig *k) {
                                 squares_if(k, scaled), och_gpu_int("groups", cases[c].groups), och_gpu_real("eps", 0.5)};
         snprintf(spec, sizeof spec, "%sF=%s,ROWB=%d,K=%d", cut, s.t->name, (int)s.row, cols);
         kernel_rig_run(k, "matvec_ring", spec, args, OCH_COUNT(args));
+        takes_lds(k, OCH_GPU_RING_ALONE, "matvec_ring", cut, spec);
         for (int i = 0; i < M; i++)
             near((double)y[i], s.sum[i] * factor + (bare ? 0 : (double)s.bias[i] + (double)residual[i]), 4e-6 * (s.size[i] * factor + 4), spec, 0, i);
     }

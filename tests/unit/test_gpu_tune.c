@@ -20,6 +20,7 @@
 #include "base/env.h"
 #include "base/size.h"
 #include "dev/trace.h"
+#include "engine/session.h"
 #include "file/write.h"
 #include "jit/kernel.h"
 #include "jit/pack.h"
@@ -324,6 +325,54 @@ TEST(a_plan_takes_it) {
     drop(&p);
     close_board();
     drop_cache();
+}
+
+/* Of one row whole: its products are cut as those without the rest, where they would go by way of LDS too. */
+TEST(a_row_whole_takes_it) {
+    static const char *const asked[] = {"OCHRE_ONE_ROW", "OCHRE_RING"};
+    for (size_t i = 0; i < OCH_COUNT(asked); i++) CHECK(och_env_set(asked[i], "1"));
+    CHECK(och_env_set("OCHRE_KERNEL_CHECK", "0"));
+    own_cache();
+    open_board("sim:gfx1151");
+    const och_model_options mo = {0};
+    const och_session_options so = {.max_sequences = 1, .max_context = 64, .max_step_tokens = 8, .max_logits = 1, .graphs = OCH_GRAPHS_OFF};
+    static const char *const names[] = {"matvec_qkv_ring", "matvec_qkv_post"};
+    static float first[1024];
+    och_model *model;
+    OK(och_model_open_synthetic("tiny-wide", OCH_DTYPE_Q8_0, device, &mo, &model, &err));
+    int n = model->config.n_vocab;
+    CHECK(n <= (int)OCH_COUNT(first));
+    for (int kept = 0; kept < 2; kept++) {
+        static char launched[8192];
+        och_session *s;
+        int32_t id, token = 7;
+        size_t rows;
+        if (kept) {
+            const och_gpu_cut_time t = {.shape = {OCH_GPU_CUT_QKV, OCH_DTYPE_Q8_0, OCH_DTYPE_Q8_0, 1024 + 2 * 256, 1024}, .cut = "ROWS=2,U=2,",
+                                        .present_us = 2, .cut_us = 1};
+            OK(och_gpu_tune_put(&device->info, &(och_gpu_cut_times){(och_gpu_cut_time *)&t, 1, 1}, &err));
+            och_gpu_tune_forget(device);
+        }
+        OK(och_session_create(model, &so, &s, &err));
+        OK(och_session_sequence_create(s, &id, &err));
+        const och_span span = {id, &token, 1, 1};
+        uint64_t begun = och_gpu_kernels_begun();
+        och_trace_names(launched, sizeof launched);
+        OK(och_session_step(s, &span, 1, &err));
+        och_trace_names(NULL, 0);
+        CHECK(och_gpu_kernels_begun() == begun);
+        const char *at = strstr(launched, names[kept]);
+        CHECK(at && !strstr(launched, names[!kept]));
+        if (kept) CHECK(strstr(at, "_ROWS_2_U_2_"));
+        const float *x = och_session_logits(s, &rows);
+        CHECK(rows == 1 && (kept || memcpy(first, x, (size_t)n * sizeof *x)));
+        CHECK(differ(first, x, n) < 1e-4); /* a sum that differs in its last bits may be rounded to the next code */
+        och_session_destroy(s);
+    }
+    och_model_close(model);
+    close_board();
+    drop_cache();
+    for (size_t i = 0; i < OCH_COUNT(asked); i++) CHECK(och_env_set(asked[i], NULL));
 }
 
 /* ---- what is no winner ---- */
@@ -726,7 +775,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(records_are_kept), cmocka_unit_test(the_list),    cmocka_unit_test(one_matrix),
         cmocka_unit_test(one_matrix_discrete), cmocka_unit_test(q_k_v),    cmocka_unit_test(gate_and_up),
-        cmocka_unit_test(gate_and_up_to_codes), cmocka_unit_test(one_matrix_through_a_norm), cmocka_unit_test(a_plan_takes_it), cmocka_unit_test(no_winner),
+        cmocka_unit_test(gate_and_up_to_codes), cmocka_unit_test(one_matrix_through_a_norm), cmocka_unit_test(a_plan_takes_it), cmocka_unit_test(a_row_whole_takes_it),
+        cmocka_unit_test(no_winner),
         cmocka_unit_test(stopped),          cmocka_unit_test(no_memory),   cmocka_unit_test(another_text), cmocka_unit_test(not_to_be_had),
         cmocka_unit_test(a_broken_file)};
     return cmocka_run_group_tests(tests, NULL, NULL);

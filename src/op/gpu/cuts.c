@@ -3,6 +3,7 @@
 #include "base/size.h"
 
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 size_t och_gpu_find_row(const och_device *d, const void *rows, size_t n, size_t row_bytes, size_t from) {
@@ -58,20 +59,36 @@ const char *och_gpu_codes_cut(const och_device *d, och_dtype format, bool one) {
     return first < OCH_COUNT(rows) ? NULL : "";
 }
 
+/* Whether a way that others do without was measured to be faster, and how it is cut. */
+typedef struct faster_row {
+    const char *arch;
+    och_dtype format;
+    bool faster;
+    const char *spec;
+} faster_row;
+
+static const char *if_faster(const och_device *d, const faster_row *rows, size_t n, och_dtype format, bool asked) {
+    for (size_t i = 0; (i = och_gpu_find_row(d, rows, n, sizeof *rows, i)) < n; i++)
+        if (rows[i].format == format) return asked || rows[i].faster ? rows[i].spec : NULL;
+    return asked ? "" : NULL;
+}
+
 const char *och_gpu_post_cut(const och_device *d, och_dtype format, bool asked) {
 #define OCH_POST(arch, format, faster, spec) {arch, format, faster, spec},
-    static const struct {
-        const char *arch;
-        och_dtype format;
-        bool faster;
-        const char *spec;
-    } rows[] = {
+    static const faster_row rows[] = {
 #include "op/gpu/post.def"
     };
 #undef OCH_POST
-    for (size_t i = OCH_GPU_FIND_ROW(d, rows, 0); i < OCH_COUNT(rows); i = OCH_GPU_FIND_ROW(d, rows, i + 1))
-        if (rows[i].format == format) return asked || rows[i].faster ? rows[i].spec : NULL;
-    return asked ? "" : NULL;
+    return if_faster(d, rows, OCH_COUNT(rows), format, asked);
+}
+
+const char *och_gpu_norm_codes_cut(const och_device *d, och_dtype format, bool asked) {
+#define OCH_NORM_CODES(arch, format, faster, spec) {arch, format, faster, spec},
+    static const faster_row rows[] = {
+#include "op/gpu/norm_codes.def"
+    };
+#undef OCH_NORM_CODES
+    return if_faster(d, rows, OCH_COUNT(rows), format, asked);
 }
 
 const och_gpu_ring *och_gpu_ring_of(const och_device *d, och_dtype format, bool asked) {
@@ -86,20 +103,31 @@ const och_gpu_ring *och_gpu_ring_of(const och_device *d, och_dtype format, bool 
     return asked ? &own : NULL;
 }
 
-const char *och_gpu_norm_codes_cut(const och_device *d, och_dtype format, bool asked) {
-#define OCH_NORM_CODES(arch, format, faster, spec) {arch, format, faster, spec},
-    static const struct {
-        const char *arch;
-        och_dtype format;
-        bool faster;
-        const char *spec;
-    } rows[] = {
-#include "op/gpu/norm_codes.def"
-    };
-#undef OCH_NORM_CODES
-    for (size_t i = OCH_GPU_FIND_ROW(d, rows, 0); i < OCH_COUNT(rows); i = OCH_GPU_FIND_ROW(d, rows, i + 1))
-        if (rows[i].format == format) return asked || rows[i].faster ? rows[i].spec : NULL;
-    return asked ? "" : NULL;
+/* "NAME=8" of a specialisation; NAME as kernels' parameters have it, none of which ends with another's. */
+static uint64_t said(const char *spec, const char *name, uint64_t otherwise) {
+    const char *p = strstr(spec, name);
+    return p ? strtoull(p + strlen(name), NULL, 10) : otherwise;
+}
+
+static uint64_t quads(uint64_t n_bytes) { return (n_bytes + 15) / 16 * 16; }
+
+uint64_t och_gpu_ring_lds(och_gpu_ring_kind kind, const char *cut, uint64_t row_bytes, int64_t cols, int wave_size) {
+    uint64_t waves = said(cut, "WAVES=", 8), stages = said(cut, "STAGES=", 3), parts = said(cut, "PARTS=", 1),
+             lanes = waves * (uint64_t)wave_size, blocks = (uint64_t)cols / 32;
+    bool two = kind == OCH_GPU_RING_GATE || kind == OCH_GPU_RING_THREE, mma = strstr(cut, "MMA=true");
+    uint64_t step = said(cut, "STEP=", waves / (two ? 2 : parts)), ahead = (two ? 2 : 1) * stages * step * row_bytes,
+             shares = mma ? lanes / 32 : parts, per = said(cut, "PER=", kind == OCH_GPU_RING_GATE ? 64 : 4 * waves);
+    switch (kind) { /* rows on their way; sums; codes of x: two times 16 bytes a block, its scale, its sum */
+    case OCH_GPU_RING_GATE: return ahead + 2 * per * 4 + quads(mma ? shares * 2 * per * 4 : 4);
+    case OCH_GPU_RING_THREE: return ahead + per * 4 + quads(mma ? shares * per * 4 : 4);
+    case OCH_GPU_RING_CODES:
+        if (mma) blocks = 1; /* in registers */
+        return ahead + shares * 32 * 4 + blocks * 32 + 2 * quads(blocks * 4);
+    case OCH_GPU_RING_ALONE:
+        blocks = och_u64_ceil_div((uint64_t)cols, 4 * lanes) * lanes / 8; /* whole rounds of lanes */
+        return ahead + quads(shares * step * 4) + blocks * 32 + 2 * quads(blocks * 4) + quads(waves * 4); /* the last: what sums a row for its norm */
+    }
+    return UINT64_MAX;
 }
 
 const och_gpu_own_cut *och_gpu_own_cut_of(const och_device *d) {

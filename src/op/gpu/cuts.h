@@ -45,6 +45,9 @@ typedef struct och_gpu_ring {
 } och_gpu_ring;
 /* NULL: they were not measured to be faster; where they are asked for all the same, the kernels' own ways. */
 const och_gpu_ring *och_gpu_ring_of(const och_device *d, och_dtype format, bool asked);
+typedef enum och_gpu_ring_kind { OCH_GPU_RING_GATE, OCH_GPU_RING_THREE, OCH_GPU_RING_CODES, OCH_GPU_RING_ALONE } och_gpu_ring_kind;
+/* Bytes of LDS that such a kernel takes, cut so, for rows of so many bytes and elements; of a product alone, those that make codes. */
+uint64_t och_gpu_ring_lds(och_gpu_ring_kind kind, const char *cut, uint64_t row_bytes, int64_t cols, int wave_size);
 
 /* Products that make their own codes of one row of activations (own.def). */
 typedef struct och_gpu_own_cut {

@@ -115,62 +115,53 @@ static och_status qkv_kernel(const och_device *d, const och_op_call *c, bool squ
 
 /* ---- rows by way of LDS ---- */
 
-/* Kernels of one row of activations whose weights' rows are copied to LDS some steps ahead (kernels/ring.ok). */
-typedef enum ring_kind { RING_GATE, RING_THREE, RING_CODES, RING_ALONE } ring_kind;
-
-/* How such a kernel is cut for the call's weights, and bytes of a row of theirs; NULL: it takes no such rows, or others are as fast. */
-static const char *ring_cut(const och_device *d, const och_op_call *c, ring_kind kind, uint64_t *out_row_bytes) {
+/* How a kernel whose weights' rows are copied to LDS some steps ahead (kernels/ring.ok) is cut for the call's weights, and bytes of a
+ * row of theirs; NULL: it takes no such rows, or others are as fast. */
+static const char *ring_cut(const och_device *d, const och_op_call *c, och_gpu_ring_kind kind, uint64_t *out_row_bytes) {
     const och_attr_linear *a = &c->attr.linear;
     const och_tensor *w = &c->in[OCH_LINEAR_W0];
     int wish = och_gpu_wish_of(d).ring;
     const och_gpu_ring *ring = wish ? och_gpu_ring_of(d, w->dtype, wish > 0) : NULL;
     if (!ring || !och_gpu_quantised(w)) return NULL;
     if (!och_planes_row_bytes(w->dtype, (uint64_t)w->cols, out_row_bytes) || *out_row_bytes % 32) return NULL;
-    /* Three steps of eight rows, the kernels' own way; where a table has four of short rows there is more LDS. */
-    if (24 * *out_row_bytes + 2 * (uint64_t)w->cols + 1024 > d->info.lds_bytes) return NULL;
     for (int i = 0; i < a->n_weights; i++)
-        if (w[i].dtype != w->dtype || w[i].rows % (kind == RING_GATE ? 64 : 32)) return NULL;
-    if (kind == RING_CODES) return w->cols % 32 ? NULL : w->cols > RING_COLS ? ring->lengthy : ring->brief;
-    if (kind == RING_ALONE) {
-        const char *cut = ring->alone ? ring->alone : wish > 0 ? "" : NULL;
-        return a->n_weights > 1 || w->cols % 32 || w->cols > RING_ALONE_COLS ? NULL : cut;
-    }
+        if (w[i].dtype != w->dtype || w[i].rows % (kind == OCH_GPU_RING_GATE ? 64 : 32)) return NULL;
+    const char *codes = w->cols > RING_COLS ? ring->lengthy : ring->brief,
+               *cut = kind == OCH_GPU_RING_GATE ? ring->gate : kind == OCH_GPU_RING_THREE ? ring->three : codes;
+    if (kind == OCH_GPU_RING_ALONE) cut = ring->alone || wish < 0 ? ring->alone : "";
+    if (!cut) return NULL;
+    if (och_gpu_ring_lds(kind, cut, *out_row_bytes, w->cols, d->info.wave_size) > d->info.lds_bytes) return NULL;
+    if (kind == OCH_GPU_RING_CODES) return w->cols % 32 ? NULL : cut;
+    if (kind == OCH_GPU_RING_ALONE) return a->n_weights > 1 || w->cols % 32 || w->cols > RING_ALONE_COLS ? NULL : cut;
     /* Activations of a row are in registers. */
     if (w->cols > RING_COLS || w->cols % (32 * d->info.wave_size)) return NULL;
-    if (kind == RING_GATE) return a->glu != OCH_ACT_NONE ? ring->gate : NULL;
+    if (kind == OCH_GPU_RING_GATE) return a->glu != OCH_ACT_NONE ? cut : NULL;
     const och_attr_qkv_post *p = &a->post;
     bool turns = och_op_asks_one_row(c), half = p->rope.style == OCH_ROPE_HALF;
-    if (!och_gpu_together(c) || (turns && (p->kv.head_dim % 32 || (half && p->rope.rot_dim % 32)))) return NULL;
-    return ring->three;
+    return och_gpu_together(c) && !(turns && (p->kv.head_dim % 32 || (half && p->rope.rot_dim % 32))) ? cut : NULL;
 }
 
-static bool rings(const och_device *d, const och_op_call *c, ring_kind kind) {
+static bool rings(const och_device *d, const och_op_call *c, och_gpu_ring_kind kind) {
     uint64_t row_bytes;
     return ring_cut(d, c, kind, &row_bytes) != NULL;
 }
 
-static och_status ring_kernel(const och_device *d, const och_op_call *c, ring_kind kind, bool turns, bool squares, uint64_t *out_row_bytes,
+static och_status ring_kernel(const och_device *d, const och_op_call *c, och_gpu_ring_kind kind, bool squares, uint64_t *out_row_bytes,
                               const och_gpu_kernel **out_k, och_err *err) {
     const och_attr_linear *a = &c->attr.linear;
     const och_tensor *w = &c->in[OCH_LINEAR_W0];
-    const char *cut = ring_cut(d, c, kind, out_row_bytes), *f = och_format_get(w->dtype)->name;
+    const char *cut = ring_cut(d, c, kind, out_row_bytes), *more = squares ? OCH_GPU_SQUARES : "";
+    char spec[128], post[64] = "", cache[OCH_GPU_CACHE_SPEC_BYTES];
     if (!cut) return och_err_set(err, OCH_UNAVAILABLE, "rows of that kind do not go by way of LDS");
-    int row = (int)*out_row_bytes, k = (int)w->cols;
-    if (kind == RING_CODES)
-        return och_gpu_kernel_get(d, "matvec_codes_ring", out_k, err, "%sF=%s,ROWB=%d,K=%d,ADD1=%s", cut, f, row, k,
-                                  och_gpu_yes(a->ynorm_add_one));
-    if (kind == RING_GATE)
-        return och_gpu_kernel_get(d, "matvec_glu_ring", out_k, err, "%sF=%s,ROWB=%d,K=%d,ACT=%d%s", cut, f, row, k, (int)a->glu,
-                                  squares ? OCH_GPU_SQUARES : "");
-    char post[64] = "";
-    if (turns) {
-        char cache[OCH_GPU_CACHE_SPEC_BYTES];
+    snprintf(spec, sizeof spec, "%sF=%s,ROWB=%d,K=%d", cut, och_format_get(w->dtype)->name, (int)*out_row_bytes, (int)w->cols);
+    if (kind == OCH_GPU_RING_CODES) return och_gpu_kernel_get(d, "matvec_codes_ring", out_k, err, "%s,ADD1=%s", spec, och_gpu_yes(a->ynorm_add_one));
+    if (kind == OCH_GPU_RING_GATE) return och_gpu_kernel_get(d, "matvec_glu_ring", out_k, err, "%s,ACT=%d%s", spec, (int)a->glu, more);
+    if (och_op_asks_one_row(c)) {
         och_gpu_cache_spec(d, c->out[OCH_LINEAR_KCACHE].dtype, cache);
         snprintf(post, sizeof post, ",POST=true,%s,BT=%d,HALF=%s", cache, a->post.kv.block_tokens,
                  och_gpu_yes(a->post.rope.style == OCH_ROPE_HALF));
     }
-    return och_gpu_kernel_get(d, "matvec_qkv_ring", out_k, err, "%sF=%s,ROWB=%d,K=%d%s%s", cut, f, row, k,
-                              squares ? OCH_GPU_SQUARES : "", post);
+    return och_gpu_kernel_get(d, "matvec_qkv_ring", out_k, err, "%s%s%s", spec, more, post);
 }
 
 /* `own`: codes of x are made by it, from rows at multiples of 16 bytes where they are wide; else they are there, through a norm where
@@ -178,7 +169,7 @@ static och_status ring_kernel(const och_device *d, const och_op_call *c, ring_ki
 static och_status ring_alone_kernel(const och_device *d, const och_op_call *c, bool own, bool wide, bool squares, uint64_t *out_row_bytes,
                                     const och_gpu_kernel **out_k, och_err *err) {
     const och_tensor *w = &c->in[OCH_LINEAR_W0];
-    const char *cut = ring_cut(d, c, RING_ALONE, out_row_bytes), *known = och_gpu_row_cut(d, w->dtype, w->rows, false);
+    const char *cut = ring_cut(d, c, OCH_GPU_RING_ALONE, out_row_bytes), *known = och_gpu_row_cut(d, w->dtype, w->rows, false);
     char acts[48] = "";
     if (!cut || och_gpu_tune_cut(d, OCH_GPU_CUT_VEC, w, known) != known)
         return och_err_set(err, OCH_UNAVAILABLE, "rows of that kind do not go by way of LDS");
@@ -187,9 +178,11 @@ static och_status ring_alone_kernel(const och_device *d, const och_op_call *c, b
                               (int)*out_row_bytes, (int)w->cols, acts, squares ? OCH_GPU_SQUARES : "");
 }
 
-/* The products that the tuner has timed are cut as it found. */
-static bool retuned(const och_device *d, const och_op_call *c, och_gpu_cut_kind kind, const char *known) {
-    return och_gpu_tune_cut(d, kind, &c->in[OCH_LINEAR_W0], known) != known;
+/* Whether the tuner has found the product faster another way. */
+static bool retuned(const och_device *d, const och_op_call *c, och_gpu_ring_kind kind) {
+    static const och_gpu_cut_kind cuts[] = {
+        [OCH_GPU_RING_GATE] = OCH_GPU_CUT_CODES, [OCH_GPU_RING_THREE] = OCH_GPU_CUT_QKV, [OCH_GPU_RING_CODES] = OCH_GPU_CUT_NORMED};
+    return och_gpu_tune_cut(d, cuts[kind], &c->in[OCH_LINEAR_W0], NULL) != NULL;
 }
 
 /* ---- three products, turned and stored ---- */
@@ -200,19 +193,20 @@ static const char *posted(const och_device *d, const och_op_call *c) {
     int wish = och_gpu_wish_of(d).one_row;
     bool own = wish < 0 && may_own(d, c) && !och_op_codes(och_op_xcodes(c), 1);
     if (!wish || own || !och_gpu_together(c) || a->kv.head_dim % 16) return NULL; /* heads: whole workgroups */
-    return och_gpu_post_cut(d, c->in[OCH_LINEAR_W0].dtype, wish > 0 || rings(d, c, RING_THREE));
+    return och_gpu_post_cut(d, c->in[OCH_LINEAR_W0].dtype, wish > 0 || rings(d, c, OCH_GPU_RING_THREE));
 }
 
 static och_status post_kernel(const och_device *d, const och_op_call *c, bool squares, const och_gpu_kernel **out_k, och_err *err) {
     const och_attr_qkv_post *a = &c->attr.linear.post;
     const och_tensor *w = &c->in[OCH_LINEAR_W0];
-    const char *cut = posted(d, c);
+    const char *known = posted(d, c);
     char spec[112], cache[OCH_GPU_CACHE_SPEC_BYTES];
-    if (!cut) return och_err_set(err, OCH_UNAVAILABLE, "q, k and v of one row are turned and stored by a kernel of their own");
+    if (!known) return och_err_set(err, OCH_UNAVAILABLE, "q, k and v of one row are turned and stored by a kernel of their own");
     och_gpu_cache_spec(d, c->out[OCH_LINEAR_KCACHE].dtype, cache);
     snprintf(spec, sizeof spec, "F=%s,G=%s,%s,BT=%d,HALF=%s%s", och_format_get(w[0].dtype)->name, och_format_get(w[2].dtype)->name, cache,
              a->kv.block_tokens, och_gpu_yes(a->rope.style == OCH_ROPE_HALF), squares ? OCH_GPU_SQUARES : "");
-    return och_gpu_cut_or(d, "matvec_qkv_post", cut, cut, spec, out_k, err);
+    /* What was timed is the products without the rest, whose cuts are those of this kernel too. */
+    return och_gpu_cut_or(d, "matvec_qkv_post", och_gpu_tune_cut(d, OCH_GPU_CUT_QKV, w, known), known, spec, out_k, err);
 }
 
 /* ---- codes through a norm ---- */
@@ -223,7 +217,7 @@ static const char *normed_cut(const och_device *d, const och_op_call *c) {
     int wish = och_gpu_wish_of(d).norm_codes;
     bool own = may_own(d, c) && !och_op_codes(och_op_xcodes(c), 1);
     if (!wish || !och_gpu_quantised(w) || own || och_gpu_short_rows(w)) return NULL;
-    return och_gpu_norm_codes_cut(d, w->dtype, wish > 0 || rings(d, c, RING_CODES));
+    return och_gpu_norm_codes_cut(d, w->dtype, wish > 0 || rings(d, c, OCH_GPU_RING_CODES));
 }
 
 /* Where nearly every compute unit has a workgroup; asked of plans alone, since a record that is tried is made small. */
@@ -255,7 +249,7 @@ static bool reads_normed(const och_device *d, const och_op_call *c) {
     const och_tensor *w = &c->in[OCH_LINEAR_W0];
     int wish = och_gpu_wish_of(d).norm_codes;
     if (!wish || may_own(d, c) || och_op_ynormed(c)) return false;
-    if (wish < 0 && !rings(d, c, a->glu != OCH_ACT_NONE ? RING_GATE : RING_THREE)) return false;
+    if (wish < 0 && !rings(d, c, a->glu != OCH_ACT_NONE ? OCH_GPU_RING_GATE : OCH_GPU_RING_THREE)) return false;
     if (a->glu != OCH_ACT_NONE) return och_op_codes(och_op_ycodes(c), 1) && w[0].dtype == w[1].dtype && coded(d, c, 1);
     return a->n_weights == 3 ? och_gpu_together(c) : a->n_weights == 1 && !och_gpu_short_rows(w);
 }
@@ -272,14 +266,14 @@ och_status och_gpu_row_supports(const och_device *d, const och_op_call *c, och_e
     uint64_t row_bytes;
     if (och_op_ynormed(c)) {
         if (!writes_normed(d, c)) return och_err_set(err, OCH_UNSUPPORTED, "is no faster where it makes codes for a norm of y");
-        OCH_TRY(och_gpu_unless_absent(ring_kernel(d, c, RING_CODES, false, false, &row_bytes, NULL, err), err));
+        OCH_TRY(och_gpu_unless_absent(ring_kernel(d, c, OCH_GPU_RING_CODES, false, &row_bytes, NULL, err), err));
         OCH_TRY(och_gpu_unless_absent(normed_kernel(d, c, NULL, err), err));
         OCH_TRY(squares_kernel(d, a->ynorm_add_one, NULL, err));
     } else if (och_tensor_present(&c->out[OCH_LINEAR_YCODES])) {
         if (!takes_ycodes(d, c)) return och_err_set(err, OCH_UNSUPPORTED, "is no faster where it makes codes of y");
         OCH_TRY(och_gpu_unless_absent(codes_kernel(d, c, 1, false, NULL, err), err));
         OCH_TRY(och_gpu_unless_absent(codes_kernel(d, c, CODES_B, false, NULL, err), err));
-        OCH_TRY(och_gpu_unless_absent(ring_kernel(d, c, RING_GATE, false, och_op_xnormed(c), &row_bytes, NULL, err), err));
+        OCH_TRY(och_gpu_unless_absent(ring_kernel(d, c, OCH_GPU_RING_GATE, och_op_xnormed(c), &row_bytes, NULL, err), err));
         OCH_TRY(och_gpu_codes_kernel(d, err));
     }
     if (a->n_weights == 1) {
@@ -287,10 +281,9 @@ och_status och_gpu_row_supports(const och_device *d, const och_op_call *c, och_e
         if (och_tensor_present(&c->in[OCH_LINEAR_XCODES]))
             OCH_TRY(och_gpu_unless_absent(ring_alone_kernel(d, c, false, true, och_op_xnormed(c), &row_bytes, NULL, err), err));
     }
-    bool turns = och_op_asks_one_row(c);
     if (och_gpu_together(c))
-        OCH_TRY(och_gpu_unless_absent(ring_kernel(d, c, RING_THREE, turns, och_op_xnormed(c), &row_bytes, NULL, err), err));
-    if (turns) {
+        OCH_TRY(och_gpu_unless_absent(ring_kernel(d, c, OCH_GPU_RING_THREE, och_op_xnormed(c), &row_bytes, NULL, err), err));
+    if (och_op_asks_one_row(c)) {
         if (!posted(d, c)) return och_err_set(err, OCH_UNSUPPORTED, "is no faster where it turns q and k and stores k and v");
         const och_op_call post = och_op_post_of(c);
         OCH_TRY(och_gpu_unless_absent(post_kernel(d, c, false, NULL, err), err));
@@ -363,77 +356,79 @@ static och_kl_actual ring_rows(const char *name, const och_tensor *w, uint64_t r
     return och_gpu_matrix(name, w->addr, w->rows * (int64_t)row_bytes / 128, 32, 128);
 }
 
-/* These: och_gpu_absent() as for own(), and where rows do not go by way of LDS. */
-static och_status ring_gate(och_gpu_job *j, const och_tensor *codes, och_err *err) {
+/* The kernel by way of LDS, unless the tuner has found another; 0 bytes of a row: none. */
+static och_status ring_unless_retuned(const och_gpu_job *j, och_gpu_ring_kind kind, uint64_t *out_row_bytes, const och_gpu_kernel **out_k,
+                                      och_err *err) {
+    const och_device *d = j->ctx->queue->device;
+    uint64_t row_bytes;
+    *out_row_bytes = 0;
+    if (j->x.rows != 1 || j->ctx->batch_invariant || retuned(d, j->c, kind)) return OCH_OK;
+    och_status st = ring_kernel(d, j->c, kind, j->normed, &row_bytes, out_k, err);
+    if (st == OCH_OK) *out_row_bytes = row_bytes;
+    return och_gpu_unless_absent(st, err);
+}
+
+/* Both products, the gate and y's codes in one launch, of at most as many rows as those are for. och_gpu_absent() as for own(), and
+ * where two are faster. */
+static och_status coded_vec(och_gpu_job *j, const och_tensor *codes, och_err *err) {
     const och_op_call *c = j->c;
     const och_tensor *w = &c->in[OCH_LINEAR_W0];
     const och_gpu_kernel *kernel;
     och_tensor x;
     uint64_t row;
-    if (j->x.rows != 1 || j->ctx->batch_invariant) return OCH_UNAVAILABLE;
-    OCH_TRY(ring_kernel(j->ctx->queue->device, c, RING_GATE, false, j->normed, &row, &kernel, err));
+    OCH_TRY(ring_unless_retuned(j, OCH_GPU_RING_GATE, &row, &kernel, err));
+    if (!row) OCH_TRY(codes_kernel(j->ctx->queue->device, c, j->x.rows, j->normed, &kernel, err));
     OCH_TRY(och_gpu_acts_for(j, w, &x, err));
-    och_kl_actual args[] = {och_gpu_weight("w0", w),
-                            ring_rows("rows0", &w[0], row),
-                            ring_rows("rows1", &w[1], row),
-                            och_gpu_tensor("x", &x),
-                            och_gpu_vector("bias0", &c->in[OCH_LINEAR_B0]),
-                            och_gpu_vector("bias1", &c->in[OCH_LINEAR_B0 + 1]),
-                            och_gpu_squares_arg(j),
-                            och_gpu_codes_arg("codes", codes, 1, w->rows),
-                            och_gpu_eps_arg(j)};
-    return och_gpu_launch(j->ctx, kernel, args, OCH_COUNT(args), err);
+    och_kl_actual args[9] = {och_gpu_weight("w0", &w[0]),
+                             och_gpu_tensor("x", &x),
+                             och_gpu_vector("bias0", &c->in[OCH_LINEAR_B0]),
+                             och_gpu_vector("bias1", &c->in[OCH_LINEAR_B0 + 1]),
+                             och_gpu_squares_arg(j),
+                             och_gpu_codes_arg("codes", codes, j->x.rows, w->rows),
+                             och_gpu_eps_arg(j),
+                             row ? ring_rows("rows0", &w[0], row) : och_gpu_weight("w1", &w[1])};
+    if (row) args[8] = ring_rows("rows1", &w[1], row);
+    return och_gpu_launch(j->ctx, kernel, args, row ? 9 : 8, err);
 }
 
-static och_status ring_three(och_gpu_job *j, bool turns, och_err *err) {
+/* The three products; `turns`: with what qkv_post makes of them, och_gpu_absent() as for own(). */
+static och_status three(och_gpu_job *j, bool turns, och_err *err) {
+    const och_device *d = j->ctx->queue->device;
     const och_op_call *c = j->c;
     const och_tensor *w = &c->in[OCH_LINEAR_W0], *table = &c->in[OCH_LINEAR_TABLE], none = {.dtype = OCH_DTYPE_NONE};
     const och_gpu_kernel *kernel;
     och_tensor x;
-    uint64_t row;
-    OCH_TRY(ring_kernel(j->ctx->queue->device, c, RING_THREE, turns, j->normed, &row, &kernel, err));
+    uint64_t row = 0;
+    if (turns == och_op_asks_one_row(c)) OCH_TRY(ring_unless_retuned(j, OCH_GPU_RING_THREE, &row, &kernel, err));
+    if (!row) OCH_TRY(turns ? post_kernel(d, c, j->normed, &kernel, err) : qkv_kernel(d, c, j->normed, &kernel, err));
     OCH_TRY(och_gpu_acts_for(j, w, &x, err));
-    och_kl_actual args[] = {och_gpu_tensor("x", &x),
-                            och_gpu_weight("wq", w),
-                            ring_rows("rq", &w[0], row),
-                            ring_rows("rk", &w[1], row),
-                            ring_rows("rv", &w[2], row),
-                            och_gpu_vector("bq", &c->in[OCH_LINEAR_B0]),
-                            och_gpu_vector("bk", &c->in[OCH_LINEAR_B0 + 1]),
-                            och_gpu_vector("bv", &c->in[OCH_LINEAR_B0 + 2]),
-                            och_gpu_squares_arg(j),
-                            turns && table->cols ? och_gpu_tensor("table", table) : (och_kl_actual){.name = "table"}, /* nothing is turned */
-                            och_gpu_tensor("slots", turns ? &c->in[OCH_LINEAR_SLOTS] : &none),
-                            och_gpu_tensor("yq", &c->out[0]),
-                            och_gpu_tensor("yk", &c->out[1]),
-                            och_gpu_tensor("yv", &c->out[2]),
-                            och_gpu_tensor("kcache", turns ? &c->out[OCH_LINEAR_KCACHE] : &none),
-                            och_gpu_tensor("vcache", turns ? &c->out[OCH_LINEAR_VCACHE] : &none),
-                            och_gpu_int("head_dim", turns ? c->attr.linear.post.kv.head_dim : 32), /* rows one behind another */
-                            och_gpu_eps_arg(j)};
-    return och_gpu_launch(j->ctx, kernel, args, OCH_COUNT(args), err);
+    och_kl_actual args[18] = {och_gpu_tensor("x", &x), och_gpu_squares_arg(j), och_gpu_eps_arg(j)};
+    int n = 3;
+    if (!turns && !row) return och_gpu_launch(j->ctx, kernel, args, och_gpu_three_args(c, args, n), err);
+    args[n++] = och_gpu_weight("wq", &w[0]);
+    args[n++] = och_gpu_vector("bq", &c->in[OCH_LINEAR_B0]);
+    args[n++] = och_gpu_vector("bk", &c->in[OCH_LINEAR_B0 + 1]);
+    args[n++] = och_gpu_vector("bv", &c->in[OCH_LINEAR_B0 + 2]);
+    args[n++] = turns && table->cols ? och_gpu_tensor("table", table) : (och_kl_actual){.name = "table"}; /* nothing is turned */
+    args[n++] = och_gpu_tensor("slots", turns ? &c->in[OCH_LINEAR_SLOTS] : &none);
+    args[n++] = och_gpu_tensor("kcache", turns ? &c->out[OCH_LINEAR_KCACHE] : &none);
+    args[n++] = och_gpu_tensor("vcache", turns ? &c->out[OCH_LINEAR_VCACHE] : &none);
+    args[n++] = och_gpu_int("head_dim", turns ? c->attr.linear.post.kv.head_dim : 32); /* rows one behind another */
+    args[n++] = och_gpu_tensor(row ? "yq" : "y", &c->out[0]);
+    if (row) {
+        args[n++] = ring_rows("rq", &w[0], row);
+        args[n++] = ring_rows("rk", &w[1], row);
+        args[n++] = ring_rows("rv", &w[2], row);
+        args[n++] = och_gpu_tensor("yk", &c->out[1]);
+        args[n++] = och_gpu_tensor("yv", &c->out[2]);
+    } else {
+        args[n++] = och_gpu_weight("wk", &w[1]);
+        args[n++] = och_gpu_weight("wv", &w[2]);
+    }
+    return och_gpu_launch(j->ctx, kernel, args, n, err);
 }
 
-static och_status ring_codes(och_gpu_job *j, const och_tensor *codes, och_err *err) {
-    const och_op_call *c = j->c;
-    const och_tensor *w = &c->in[OCH_LINEAR_W0];
-    const och_gpu_kernel *kernel;
-    och_tensor x;
-    uint64_t row;
-    OCH_TRY(ring_kernel(j->ctx->queue->device, c, RING_CODES, false, false, &row, &kernel, err));
-    OCH_TRY(och_gpu_acts_for(j, w, &x, err));
-    och_kl_actual args[] = {och_gpu_weight("w", w),
-                            ring_rows("rows", w, row),
-                            och_gpu_tensor("x", &x),
-                            och_gpu_vector("bias", &c->in[OCH_LINEAR_B0]),
-                            och_gpu_tensor("residual", &c->in[OCH_LINEAR_RESIDUAL]),
-                            och_gpu_vector("norm", &c->in[OCH_LINEAR_YNORM]),
-                            och_gpu_tensor("y", &c->out[0]),
-                            och_gpu_codes_arg("codes", codes, 1, w->rows),
-                            squares_of(codes, w->rows)};
-    return och_gpu_launch(j->ctx, kernel, args, OCH_COUNT(args), err);
-}
-
+/* A product alone, by way of LDS. och_gpu_absent() as for own(), and where rows do not go so. */
 static och_status ring_alone(och_gpu_job *j, och_err *err) {
     const och_op_call *c = j->c;
     const och_tensor *w = &c->in[OCH_LINEAR_W0];
@@ -459,77 +454,6 @@ static och_status ring_alone(och_gpu_job *j, och_err *err) {
     return och_gpu_launch(j->ctx, kernel, args, OCH_COUNT(args), err);
 }
 
-/* Both products, the gate and y's codes in one launch, of at most as many rows as those are for. och_gpu_absent() as for own(), and
- * where two are faster. */
-static och_status coded_vec(och_gpu_job *j, const och_tensor *codes, och_err *err) {
-    const och_op_call *c = j->c;
-    const och_tensor *w = &c->in[OCH_LINEAR_W0];
-    const och_gpu_kernel *kernel;
-    och_tensor x;
-    const char *known = coded(j->ctx->queue->device, c, 1);
-    if (known && !retuned(j->ctx->queue->device, c, OCH_GPU_CUT_CODES, known)) {
-        och_status st = ring_gate(j, codes, err);
-        if (!och_gpu_absent(st)) return st;
-        och_err_clear(err);
-    }
-    OCH_TRY(codes_kernel(j->ctx->queue->device, c, j->x.rows, j->normed, &kernel, err));
-    OCH_TRY(och_gpu_acts_for(j, w, &x, err));
-    och_kl_actual args[] = {och_gpu_weight("w0", &w[0]),
-                            och_gpu_weight("w1", &w[1]),
-                            och_gpu_tensor("x", &x),
-                            och_gpu_vector("bias0", &c->in[OCH_LINEAR_B0]),
-                            och_gpu_vector("bias1", &c->in[OCH_LINEAR_B0 + 1]),
-                            och_gpu_squares_arg(j),
-                            och_gpu_codes_arg("codes", codes, j->x.rows, w->rows),
-                            och_gpu_eps_arg(j)};
-    return och_gpu_launch(j->ctx, kernel, args, OCH_COUNT(args), err);
-}
-
-static och_status qkv(och_gpu_job *j, och_err *err) {
-    const och_op_call *c = j->c;
-    const och_gpu_kernel *kernel;
-    och_tensor x;
-    const och_tensor *w = &c->in[OCH_LINEAR_W0];
-    if (!retuned(j->ctx->queue->device, c, OCH_GPU_CUT_QKV, och_gpu_row_cut(j->ctx->queue->device, w->dtype, w->rows, true))) {
-        och_status st = ring_three(j, false, err);
-        if (!och_gpu_absent(st)) return st;
-        och_err_clear(err);
-    }
-    OCH_TRY(och_gpu_acts_for(j, &c->in[OCH_LINEAR_W0], &x, err));
-    OCH_TRY(qkv_kernel(j->ctx->queue->device, c, j->normed, &kernel, err));
-    och_kl_actual args[12] = {och_gpu_tensor("x", &x), och_gpu_squares_arg(j), och_gpu_eps_arg(j)};
-    return och_gpu_launch(j->ctx, kernel, args, (size_t)och_gpu_three_args(c, args, 3), err);
-}
-
-/* The same, with what qkv_post makes of it. och_gpu_absent() as for own(). */
-static och_status qkv_post(och_gpu_job *j, och_err *err) {
-    const och_op_call *c = j->c;
-    const och_tensor *table = &c->in[OCH_LINEAR_TABLE];
-    const och_gpu_kernel *kernel;
-    och_tensor x;
-    och_status st = ring_three(j, true, err);
-    if (!och_gpu_absent(st)) return st;
-    och_err_clear(err);
-    OCH_TRY(post_kernel(j->ctx->queue->device, c, j->normed, &kernel, err));
-    OCH_TRY(och_gpu_acts_for(j, &c->in[OCH_LINEAR_W0], &x, err));
-    och_kl_actual args[] = {och_gpu_tensor("x", &x),
-                            och_gpu_weight("wq", &c->in[OCH_LINEAR_W0]),
-                            och_gpu_weight("wk", &c->in[OCH_LINEAR_W0 + 1]),
-                            och_gpu_weight("wv", &c->in[OCH_LINEAR_W0 + 2]),
-                            och_gpu_vector("bq", &c->in[OCH_LINEAR_B0]),
-                            och_gpu_vector("bk", &c->in[OCH_LINEAR_B0 + 1]),
-                            och_gpu_vector("bv", &c->in[OCH_LINEAR_B0 + 2]),
-                            och_gpu_squares_arg(j),
-                            table->cols ? och_gpu_tensor("table", table) : (och_kl_actual){.name = "table"}, /* nothing is turned */
-                            och_gpu_tensor("slots", &c->in[OCH_LINEAR_SLOTS]),
-                            och_gpu_tensor("y", &c->out[0]),
-                            och_gpu_tensor("kcache", &c->out[OCH_LINEAR_KCACHE]),
-                            och_gpu_tensor("vcache", &c->out[OCH_LINEAR_VCACHE]),
-                            och_gpu_int("head_dim", c->attr.linear.post.kv.head_dim),
-                            och_gpu_eps_arg(j)};
-    return och_gpu_launch(j->ctx, kernel, args, OCH_COUNT(args), err);
-}
-
 och_status och_gpu_row_reads(och_gpu_job *j, och_err *err) {
     const och_device *d = j->ctx->queue->device;
     const och_tensor *codes = och_op_xnormed(j->c);
@@ -544,7 +468,7 @@ och_status och_gpu_row_run(och_gpu_job *j, const och_tensor *codes, bool *out_po
     const och_op_ctx *ctx = j->ctx;
     const och_op_call *c = j->c;
     if (och_op_one_row(c, ctx)) {
-        och_status st = qkv_post(j, err);
+        och_status st = three(j, true, err);
         *out_posted = st == OCH_OK;
         if (!och_gpu_absent(st)) return st;
         och_err_clear(err);
@@ -556,31 +480,28 @@ och_status och_gpu_row_run(och_gpu_job *j, const och_tensor *codes, bool *out_po
     }
     if (codes) return coded_vec(j, codes, err);
     if (j->x.rows == 1 && !ctx->batch_invariant && c->attr.linear.n_weights == 1) return ring_alone(j, err);
-    bool three = j->x.rows == 1 && !ctx->batch_invariant && !och_tensor_present(&c->in[OCH_LINEAR_RESIDUAL]) && och_gpu_together(c);
-    return three ? qkv(j, err) : OCH_UNAVAILABLE;
+    bool all = j->x.rows == 1 && !ctx->batch_invariant && !och_tensor_present(&c->in[OCH_LINEAR_RESIDUAL]) && och_gpu_together(c);
+    return all ? three(j, false, err) : OCH_UNAVAILABLE;
 }
 
-/* The product and y's codes through the next norm in one launch, of one row. och_gpu_absent() as for own(). */
+/* och_gpu_absent() as for own(). */
 och_status och_gpu_row_normed(och_gpu_job *j, const och_tensor *codes, och_err *err) {
     const och_op_call *c = j->c;
     const och_tensor *w = &c->in[OCH_LINEAR_W0];
     const och_gpu_kernel *kernel;
     och_tensor x;
-    const char *known = normed_cut(j->ctx->queue->device, c);
-    if (known && !retuned(j->ctx->queue->device, c, OCH_GPU_CUT_NORMED, known)) {
-        och_status st = ring_codes(j, codes, err);
-        if (!och_gpu_absent(st)) return st;
-        och_err_clear(err);
-    }
-    OCH_TRY(normed_kernel(j->ctx->queue->device, c, &kernel, err));
+    uint64_t row;
+    OCH_TRY(ring_unless_retuned(j, OCH_GPU_RING_CODES, &row, &kernel, err));
+    if (!row) OCH_TRY(normed_kernel(j->ctx->queue->device, c, &kernel, err));
     OCH_TRY(och_gpu_acts_for(j, w, &x, err));
-    och_kl_actual args[] = {och_gpu_weight("w", w),
-                            och_gpu_tensor("x", &x),
-                            och_gpu_vector("bias", &c->in[OCH_LINEAR_B0]),
-                            och_gpu_tensor("residual", &c->in[OCH_LINEAR_RESIDUAL]),
-                            och_gpu_vector("norm", &c->in[OCH_LINEAR_YNORM]),
-                            och_gpu_tensor("y", &c->out[0]),
-                            och_gpu_codes_arg("codes", codes, 1, w->rows),
-                            squares_of(codes, w->rows)};
-    return och_gpu_launch(j->ctx, kernel, args, OCH_COUNT(args), err);
+    och_kl_actual args[9] = {och_gpu_weight("w", w),
+                             och_gpu_tensor("x", &x),
+                             och_gpu_vector("bias", &c->in[OCH_LINEAR_B0]),
+                             och_gpu_tensor("residual", &c->in[OCH_LINEAR_RESIDUAL]),
+                             och_gpu_vector("norm", &c->in[OCH_LINEAR_YNORM]),
+                             och_gpu_tensor("y", &c->out[0]),
+                             och_gpu_codes_arg("codes", codes, 1, w->rows),
+                             squares_of(codes, w->rows)};
+    if (row) args[8] = ring_rows("rows", w, row);
+    return och_gpu_launch(j->ctx, kernel, args, row ? 9 : 8, err);
 }

@@ -410,6 +410,7 @@ static och_status measure(bench *b, och_gpu_cut_times *inout, och_err *err) {
         if (och_gpu_cut_times_find(inout, &asked[i])) continue;
         OCH_TRY(go_on(b, err));
         och_status st = find_candidates(b, &asked[i], err);
+        if (st == OCH_OK) och_gpu_kernels_wait(b->q->device); /* of those asked for beside: compilers would take time of launches */
         if (st == OCH_OK) st = compare(b, &asked[i], &t, err);
         och_status dropped = drop_graphs(b, st == OCH_OK ? err : NULL);
         OCH_TRY(st);
