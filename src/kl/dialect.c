@@ -294,7 +294,7 @@ static const och_kl_piece_row shared_rows[] = {
 #define MMA(name, dot)                                                                                                             \
     FN "i32x4 " name "(u32x4 a, u32x2 b, i32x4 c) {\n"                                                                            \
        "    const i32 lane = och_lane() & 31;\n"                                                                                  \
-       "#pragma unroll\n"                                                                                                         \
+       "#pragma unroll 1\n"                                                                                                       \
        "    for (int k = 0; k < 4; k++) {\n"                                                                                      \
        "        const u32x4 x = och_shuffle<32>(a, (lane & ~3) + k);\n"                                                           \
        "#pragma unroll\n"                                                                                                         \
