@@ -145,7 +145,7 @@ typedef struct trial {
     char *image, *native;            /* owned: what the device gets, and back; what the reference reads */
     uint64_t native_at[N_OPERANDS];
     uint64_t image_bytes, native_bytes;
-    och_buf buf, scratch, copies;
+    och_buf buf, scratch, copies, counters;
     void *ref_scratch; /* owned */
     const och_tensor *ynormed; /* codes of y through a norm that the call writes; NULL: none */
 } trial;
@@ -399,8 +399,10 @@ static och_status run_provider(trial *t, const och_trial_options *o, och_trial *
         OCH_TRY(och_buf_alloc(t->q->device, n, OCH_MEM_DEVICE, &t->scratch, err));
         OCH_TRY(t->v->fill(t->q, t->scratch.addr, 0xff, n, err)); /* NaN: what is read before it is written shows */
     }
+    OCH_TRY(och_buf_alloc(t->q->device, OCH_OP_COUNTERS * 4, OCH_MEM_DEVICE, &t->counters, err));
+    OCH_TRY(t->v->fill(t->q, t->counters.addr, 0, OCH_OP_COUNTERS * 4, err));
     och_op_ctx ctx = {.queue = t->q, .scratch = t->scratch.host, .scratch_addr = t->scratch.addr, .scratch_bytes = n,
-                      .batch_invariant = o->batch_invariant, .reference_asked = t->provider->priority < 0};
+                      .counters = t->counters.addr, .batch_invariant = o->batch_invariant, .reference_asked = t->provider->priority < 0};
     och_trace_names(out->kernels, sizeof out->kernels);
     och_status st = t->provider->run(&ctx, &t->dev, err); /* not counted: it is no call of a model */
     och_trace_names(NULL, 0);
@@ -454,6 +456,7 @@ och_status och_trial_run(och_queue *q, const och_op_call *shape, const och_trial
 done:
     och_buf_free(&t.copies);
     och_buf_free(&t.scratch);
+    och_buf_free(&t.counters);
     och_buf_free(&t.buf);
     och_free_aligned(t.ref_scratch);
     och_free_aligned(t.image);

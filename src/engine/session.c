@@ -239,6 +239,10 @@ static och_status build_plan(och_session *s, och_err *err) {
     return OCH_OK;
 }
 
+och_status och_session_clear_counters(och_session *s, och_err *err) {
+    return s->model->device->vtable->fill(s->queue, och_dev_addr_add(s->scratch.addr, s->counters_at), 0, OCH_OP_COUNTERS * 4, err);
+}
+
 static och_status create_memory(och_session *s, och_err *err) {
     uint64_t arena = 1, scratch = 1;
     for (int i = 0; i < s->plan.n_layouts; i++) {
@@ -246,7 +250,9 @@ static och_status create_memory(och_session *s, och_err *err) {
         scratch = OCH_MAX(scratch, s->plan.layouts[i].scratch_bytes);
     }
     OCH_TRY(take(s, arena, OCH_MEM_DEVICE, &s->arena, err));
-    return take(s, scratch, OCH_MEM_DEVICE, &s->scratch, err);
+    s->counters_at = (scratch + 255) & ~UINT64_C(255);
+    OCH_TRY(take(s, s->counters_at + OCH_OP_COUNTERS * 4, OCH_MEM_DEVICE, &s->scratch, err));
+    return s->model->measured ? OCH_OK : och_session_clear_counters(s, err);
 }
 
 static och_status create_logits(och_session *s, och_err *err) {

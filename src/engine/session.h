@@ -48,6 +48,8 @@ typedef struct och_session {
     och_queue *queue;
     och_plan plan;
     och_buf arena, scratch, logits, inputs, staging; /* staging is empty on unified devices */
+    uint64_t counters_at; /* in scratch, behind what ops use of it */
+    bool step_failed;     /* the last one */
     void *logits_host; /* a copy where the device is not unified: in logits_pinned, or owned */
     och_buf logits_pinned; /* what logits_host then is: copies to it can be recorded */
     bool samples;          /* the device chooses tokens where a step asks for no more than tokens */
@@ -93,6 +95,9 @@ och_status och_session_sequence_fork(och_session *s, int32_t source, int32_t *ou
 och_status och_session_sequence_release(och_session *s, int32_t sequence, och_err *err) OCH_WARN_UNUSED;
 och_status och_session_sequence_truncate(och_session *s, int32_t sequence, int32_t n_tokens, och_err *err) OCH_WARN_UNUSED;
 och_status och_session_sequence_length(const och_session *s, int32_t sequence, int32_t *out_n, och_err *err) OCH_WARN_UNUSED;
+
+/* Sets what workgroups count themselves in to 0, behind what the queue has. */
+OCH_WARN_UNUSED och_status och_session_clear_counters(och_session *s, och_err *err);
 
 /* Places the inputs for steps of so many tokens and rows of logits, and returns the bytes that they take together. The plan's
  * input buffers are there from then on. */

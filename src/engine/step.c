@@ -184,8 +184,12 @@ static och_status prepare(och_session *s, work *w, och_err *err) {
     if (!w->layout) return och_err_set(err, OCH_INTERNAL, "step: no layout for %lld tokens", (long long)w->extent.tokens);
     const char *only = s->model->only;
     w->ctx = (och_op_ctx){.queue = s->queue, .scratch = s->scratch.host, .scratch_addr = s->scratch.addr,
-                          .scratch_bytes = s->scratch.size_bytes, .batch_invariant = s->options.batch_invariant,
-                          .n_runs = w->n_runs, .reference_asked = only && !strcmp(only, "reference"), .n_launches = &s->stats.launches};
+                          .scratch_bytes = s->counters_at, .batch_invariant = s->options.batch_invariant,
+                          .n_runs = w->n_runs, .reference_asked = only && !strcmp(only, "reference"), .n_launches = &s->stats.launches,
+                          .counters = och_dev_addr_add(s->scratch.addr, s->counters_at)};
+    /* A kernel that did not come to its end has not set its counters back. */
+    if (s->step_failed) OCH_TRY(och_session_clear_counters(s, err));
+    s->step_failed = false;
     return OCH_OK;
 }
 
@@ -342,6 +346,7 @@ static och_status make_step(och_session *s, const och_span *spans, size_t n_span
     count(s, &before, och_now_seconds() - begin, waited);
     och_trace_end(traced, "step", "step of %lld tokens", (long long)st.n_tokens);
     if (status == OCH_OK) return OCH_OK;
+    s->step_failed = true;
     /* Blocks that were reserved go back, so that other sequences can have them. Cutting to the present length drops no
      * position, and so is never refused. */
     for (size_t i = 0; i < n_spans; i++) {

@@ -43,8 +43,8 @@ typedef struct och_kl_var {
     uint32_t dims[3];
     bool fixed;        /* never assigned after its declaration */
     bool read_only;    /* GLOBAL: no store of this kernel goes through it */
-    bool aliased;      /* GLOBAL: named by `over`, or an output that has one: two pointers may be the same memory (no
-                          restrict, no read-only loads) */
+    bool aliased;      /* GLOBAL: named by `over`, or an output that has one, or what others write and a fence lets be seen:
+                          memory that is not this pointer's alone (no restrict, no read-only loads) */
     och_kl_uniformity uniformity;
     bool steady;       /* a buffer that nothing before writes: och_await lets it be */
     bool held;         /* and, no weight, read where the text says: a compiler would move it behind the wait */

@@ -482,6 +482,7 @@ bool och_kl_atomic(och_kl_spec *s, const och_kl_expr *e, const char *name, bool 
         if (och_kl_count_args(e->args) != 1) return och_kl_error(s->diag, e->pos, "fence takes a scope");
         if (!scope_of(s, e->args, &scope)) return false;
         if (!s->in_kernel) return och_kl_error(s->diag, e->pos, "fence is for a kernel's body");
+        if (scope >= 2) s->fenced = true;
         och_kl_do(s, e->pos,
                   och_kl_call(s->code, e->pos, OCH_KL_F_FENCE, och_kl_type_of(OCH_KL_VOID, 1), scope, NULL, 0));
         *out = (och_kl_val){.kind = OCH_KL_V_VOID};

@@ -541,6 +541,9 @@ static och_status lower(och_kl_spec *s, och_err *err) {
         if (b->format) ok = och_kl_format_planes(s, b);
     }
     ok = ok && och_kl_stmts(s, k->body) && lds_total(s);
+    /* Behind a fence other workgroups' writes are read: a pointer that says nobody else writes there would hide them. */
+    for (int i = 0; i < s->n_buffers && s->fenced; i++)
+        if (s->buffers[i].var && s->buffers[i].in && s->buffers[i].out) s->buffers[i].var->aliased = true;
     if (ok && s->sig->waits && !s->awaited) {
         s->list = &s->prologue;
         och_kl_do(s, k->pos, och_kl_call(s->code, k->pos, OCH_KL_F_AWAIT, och_kl_type_of(OCH_KL_VOID, 1), 0, NULL, 0));

@@ -227,7 +227,10 @@ typedef struct och_op_ctx {
     int64_t n_runs;         /* the step's tokens are so many runs of one sequence each: a hint for what is faster; 0: not known */
     bool reference_asked;   /* the reference was asked for by name: its calls are no fall back */
     uint64_t *n_launches;   /* counts kernels that are launched; NULL: nobody does */
+    och_dev_addr counters;  /* OCH_OP_COUNTERS u32 for workgroups to count themselves, the queue's alone; 0: there are none. All are 0
+                               before a kernel begins and when it ends: whoever counts in one sets it back */
 } och_op_ctx;
+#define OCH_OP_COUNTERS 1024
 
 /* Whether a call of so many rows does what it has codes through a norm for. */
 static inline bool och_op_takes_normed(const och_tensor *codes, int64_t n_rows, const och_op_ctx *ctx) {

@@ -647,10 +647,13 @@ static void state_of_bytes(kernel_rig *k) {
                                 tiles ? kernel_rig_f32(k, "y", found, n, QD)
                                       : kernel_rig_f32(k, "part", part, n * HEADS, HD + 4),
                                 {.name = "kpast"},
-                                {.name = "vpast"}};
+                                {.name = "vpast"},
+                                {.name = "arrived"},
+                                {.name = "y"},
+                                {.name = "codes"}};
         if (tiles) args[11] = args[12];
         kernel_rig_run(k, tiles ? "attention_tiles" : "attention_part", tiles ? "T=fp8,HD=64,BT=32" : "T=fp8,HD=64,GG=3,BT=32",
-                       args, tiles ? 12 : 15);
+                       args, tiles ? 12 : 18);
         if (!tiles) {
             och_kl_actual merge[] = {kernel_rig_f32(k, "part", part, n * HEADS, HD + 4),
                                      kernel_rig_i32(k, "seqs", seqs + first, n, 1),
@@ -688,11 +691,10 @@ static void state_of_bytes(kernel_rig *k) {
  * token's own block as it is: what either must not read of is NaN there. */
 static void state_of_steps(kernel_rig *k) {
     enum { HEADS = 4, KV = 2, GG = HEADS / KV, HD = 128, BT = 32, BLOCKS = 4, L = 3 * BT, QD = HEADS * HD, COLS = KV * HD * BT };
-    static float q[QD], part[HEADS * 3 * (HD + 4)], found[QD], state_of[2][2][BLOCKS * COLS]; /* k or v, now or past */
+    static float q[QD], part[HEADS * 3 * (HD + 4)], found[QD], at_once[QD], state_of[2][2][BLOCKS * COLS]; /* k or v, now or past */
     static const int owns[] = {0, 31, 32, 40, 63, 64, 95}, windows[] = {0, 1, 33, 50};
     int32_t seq = 0, own, table[3] = {2, 0, 3};
-    char spec[64];
-    snprintf(spec, sizeof spec, "T=f32,HD=128,GG=2,BT=32,CHUNK=32,WAVES=%d", 128 / k->device->info.wave_size);
+    char spec[80];
     for (size_t o = 0; o < OCH_COUNT(owns); o++)
         for (size_t w = 0; w < OCH_COUNT(windows); w++) {
             state = 17 + o;
@@ -722,34 +724,55 @@ static void state_of_steps(kernel_rig *k) {
                     bool before = (b == table[0] && own >= BT) || (b == table[1] && own >= 2 * BT);
                     for (int i = 0; i < COLS; i++) state_of[kv][!before][b * COLS + i] = NAN;
                 }
-            /* The window's begin does not matter: splits begin where blocks do. */
-            och_kl_actual args[] = {kernel_rig_f32(k, "q", q, 1, QD),
-                                    kernel_rig_rows(k, "kcache", state_of[0][0], BLOCKS, COLS, COLS * 4),
-                                    kernel_rig_rows(k, "vcache", state_of[1][0], BLOCKS, COLS, COLS * 4),
-                                    kernel_rig_rows(k, "kpast", state_of[0][1], BLOCKS, COLS, COLS * 4),
-                                    kernel_rig_rows(k, "vpast", state_of[1][1], BLOCKS, COLS, COLS * 4),
-                                    kernel_rig_i32(k, "tables", table, 1, 3),
-                                    kernel_rig_i32(k, "seqs", &seq, 1, 1),
-                                    kernel_rig_i32(k, "positions", &own, 1, 1),
-                                    kernel_rig_f32(k, "part", part, HEADS * 3, HD + 4),
-                                    och_gpu_real("scale", 0.125),
-                                    och_gpu_real("cap", 0.0),
-                                    och_gpu_int("window", windows[w]),
-                                    och_gpu_int("kv_heads", KV),
-                                    och_gpu_int("heads", HEADS),
-                                    och_gpu_int("splits", 3)};
-            kernel_rig_run(k, "attention_part", spec, args, OCH_COUNT(args));
-            och_kl_actual merge[] = {kernel_rig_f32(k, "part", part, HEADS * 3, HD + 4),
-                                     kernel_rig_i32(k, "seqs", &seq, 1, 1),
-                                     kernel_rig_i32(k, "positions", &own, 1, 1),
-                                     kernel_rig_f32(k, "y", found, 1, QD),
-                                     {.name = "codes"},
-                                     och_gpu_int("splits", 3),
-                                     och_gpu_int("window", windows[w]),
-                                     och_gpu_int("chunk", 32),
-                                     och_gpu_int("block", 32)};
-            kernel_rig_run(k, "attention_merge", "HD=128", merge, OCH_COUNT(merge));
-            for (int e = 0; e < QD; e++) near(found[e], expected[e], 1e-5, "a state of two steps", own, e);
+            /* The window's begin does not matter: splits begin where blocks do. By a launch for the merge, then twice by the last
+             * workgroup to arrive, to the bit: as it leaves its counters the next launch finds them. */
+            int32_t arrived[HEADS / GG] = {0};
+            for (int way = 0; way < 3; way++) {
+                float *to = way ? at_once : found;
+                memset(to, 0xff, sizeof found);
+                memset(part, 0xff, sizeof part);
+                snprintf(spec, sizeof spec, "T=f32,HD=128,GG=2,BT=32,CHUNK=32,WAVES=%d%s", 128 / k->device->info.wave_size, way ? ",LAST=true" : "");
+                och_kl_actual args[] = {kernel_rig_f32(k, "q", q, 1, QD),
+                                        kernel_rig_rows(k, "kcache", state_of[0][0], BLOCKS, COLS, COLS * 4),
+                                        kernel_rig_rows(k, "vcache", state_of[1][0], BLOCKS, COLS, COLS * 4),
+                                        kernel_rig_rows(k, "kpast", state_of[0][1], BLOCKS, COLS, COLS * 4),
+                                        kernel_rig_rows(k, "vpast", state_of[1][1], BLOCKS, COLS, COLS * 4),
+                                        kernel_rig_i32(k, "tables", table, 1, 3),
+                                        kernel_rig_i32(k, "seqs", &seq, 1, 1),
+                                        kernel_rig_i32(k, "positions", &own, 1, 1),
+                                        kernel_rig_f32(k, "part", part, HEADS * 3, HD + 4),
+                                        och_gpu_real("scale", 0.125),
+                                        och_gpu_real("cap", 0.0),
+                                        och_gpu_int("window", windows[w]),
+                                        och_gpu_int("kv_heads", KV),
+                                        och_gpu_int("heads", HEADS),
+                                        och_gpu_int("splits", 3),
+                                        {.name = "arrived"},
+                                        {.name = "y"},
+                                        {.name = "codes"}};
+                if (way) {
+                    args[15] = kernel_rig_rows(k, "arrived", arrived, 1, HEADS / GG, sizeof arrived);
+                    args[15].dims[0] = HEADS / GG, args[15].dims[1] = 0, args[15].row_bytes[0] = 0;
+                    args[16] = kernel_rig_f32(k, "y", to, 1, QD);
+                }
+                kernel_rig_run(k, "attention_part", spec, args, OCH_COUNT(args));
+                if (way) {
+                    assert_memory_equal(at_once, found, sizeof found);
+                    for (int i = 0; i < HEADS / GG; i++) assert_int_equal(arrived[i], 0);
+                    continue;
+                }
+                och_kl_actual merge[] = {kernel_rig_f32(k, "part", part, HEADS * 3, HD + 4),
+                                         kernel_rig_i32(k, "seqs", &seq, 1, 1),
+                                         kernel_rig_i32(k, "positions", &own, 1, 1),
+                                         kernel_rig_f32(k, "y", to, 1, QD),
+                                         {.name = "codes"},
+                                         och_gpu_int("splits", 3),
+                                         och_gpu_int("window", windows[w]),
+                                         och_gpu_int("chunk", 32),
+                                         och_gpu_int("block", 32)};
+                kernel_rig_run(k, "attention_merge", "HD=128", merge, OCH_COUNT(merge));
+                for (int e = 0; e < QD; e++) near(found[e], expected[e], 1e-5, "a state of two steps", own, e);
+            }
         }
 }
 

@@ -99,14 +99,25 @@ static const char *many_of(const och_device *d) {
     return i < OCH_COUNT(rows) ? rows[i].spec : "";
 }
 
-static och_status part_kernel(const och_device *d, const och_op_call *c, const cut *s, const och_gpu_kernel **out_k, och_err *err) {
+/* last: what makes it merge too, "" or one of by_last(). */
+static och_status part_kernel(const och_device *d, const och_op_call *c, const cut *s, const char *last, const och_gpu_kernel **out_k,
+                              och_err *err) {
     const och_attr_attention *a = &c->attr.attention;
     char cache[OCH_GPU_CACHE_SPEC_BYTES];
     och_gpu_cache_spec(d, c->in[OCH_ATTENTION_K].dtype, cache);
     char plain[160];
-    snprintf(plain, sizeof plain, "%s,HD=%d,GG=%d,BT=%d,CHUNK=%d,WAVES=%d", cache, a->kv.head_dim, heads_together(a), a->kv.block_tokens,
-             s->chunk, PART_WAVES);
+    snprintf(plain, sizeof plain, "%s,HD=%d,GG=%d,BT=%d,CHUNK=%d,WAVES=%d%s", cache, a->kv.head_dim, heads_together(a), a->kv.block_tokens,
+             s->chunk, PART_WAVES, last);
     return och_gpu_kernel_cut(d, "attention_part", plain, s->many ? many_of(d) : "", out_k, err);
+}
+
+/* Splits so many that more lanes than a part's workgroup has read their rows for the merge. */
+static bool wide_merge(const och_device *d, const cut *s) { return large_cache(d) && s->splits >= 64; }
+
+/* What attention_part is made with to merge what it leaves; NULL: a launch of its own does, whose sums those are. */
+static const char *by_last(const och_device *d, const cut *s, bool codes) {
+    if (!och_gpu_wish_of(d).attention_last || wide_merge(d, s)) return NULL;
+    return codes ? ",LAST=true,CODES=true" : ",LAST=true";
 }
 
 static och_status merge_kernel(const och_device *d, const och_op_call *c, const cut *s, bool codes, const och_gpu_kernel **out_k,
@@ -114,7 +125,7 @@ static och_status merge_kernel(const och_device *d, const och_op_call *c, const 
     char plain[40], wide[32] = "";
     snprintf(plain, sizeof plain, "HD=%d%s", c->attr.attention.kv.head_dim, codes ? ",CODES=true" : "");
     /* Rows of so many splits are read by more lanes. */
-    if (large_cache(d) && s->splits >= 64)
+    if (wide_merge(d, s))
         snprintf(wide, sizeof wide, ",WAVES=%d,TABLE=512", 512 / OCH_MAX(d->info.wave_size, 32));
     return och_gpu_kernel_cut(d, "attention_merge", plain, wide, out_k, err);
 }
@@ -198,11 +209,17 @@ och_status och_gpu_attention_supports(const och_device *d, const och_op_call *c,
         if (made != OCH_OK && !och_gpu_absent(made)) return made;
         och_err_clear(err);
     }
+    for (int codes = 0; codes <= och_tensor_present(&c->out[OCH_ATTENTION_YCODES]); codes++) {
+        const char *last = by_last(d, &s, codes);
+        och_status made = last ? part_kernel(d, c, &s, last, NULL, err) : OCH_OK;
+        if (made != OCH_OK && !och_gpu_absent(made)) return made;
+        och_err_clear(err);
+    }
     och_status rows = rows_kernel(d, c, NULL, err);
     if (rows != OCH_OK && !och_gpu_absent(rows)) return rows;
     och_err_clear(err);
     if (rows != OCH_OK && tiles_fit(c)) OCH_TRY(tiles_kernel(d, c, NULL, err));
-    OCH_TRY(part_kernel(d, c, &s, NULL, err));
+    OCH_TRY(part_kernel(d, c, &s, "", NULL, err));
     return merge_kernel(d, c, &s, false, NULL, err);
 }
 
@@ -249,7 +266,7 @@ static och_tensor rows_of(const och_tensor *t, int64_t first, int64_t n) {
 static och_status splits(const och_op_ctx *ctx, const och_op_call *c, och_err *err) {
     static const int by_token[] = {OCH_ATTENTION_Q, OCH_ATTENTION_SEQS, OCH_ATTENTION_POSITIONS};
     const och_attr_attention *a = &c->attr.attention;
-    const och_gpu_kernel *part_k, *merge_k;
+    const och_gpu_kernel *part_k, *merge_k, *last_k = NULL;
     och_gpu_scratch scratch = {ctx->scratch_addr, 0, ctx->scratch_bytes};
     och_dev_addr part;
     const och_device *d = ctx->queue->device;
@@ -259,7 +276,7 @@ static och_status splits(const och_op_ctx *ctx, const och_op_call *c, och_err *e
     const och_tensor none = {.dtype = OCH_DTYPE_NONE};
     bool made = codes != NULL; /* by the merge: there may be a pack without that, and no compiler */
     if (!n) return OCH_OK;
-    OCH_TRY(part_kernel(d, c, &by, &part_k, err));
+    OCH_TRY(part_kernel(d, c, &by, "", &part_k, err));
     och_status st = merge_kernel(d, c, &by, made, &merge_k, err);
     if (och_gpu_absent(st) && made) {
         made = false;
@@ -267,27 +284,42 @@ static och_status splits(const och_op_ctx *ctx, const och_op_call *c, och_err *e
         st = merge_kernel(d, c, &by, made, &merge_k, err);
     }
     OCH_TRY(st);
+    /* Where each token's heads have a counter, and there is code for it. */
+    const char *last = ctx->counters.value && slice * (a->n_heads / heads_together(a)) <= OCH_OP_COUNTERS ? by_last(d, &by, made) : NULL;
+    if (last && och_gpu_absent(st = part_kernel(d, c, &by, last, &last_k, err))) {
+        last_k = NULL;
+        och_err_clear(err);
+        st = OCH_OK;
+    }
+    OCH_TRY(st);
+    if (last_k) part_k = last_k;
     OCH_TRY(och_gpu_take(&scratch, (uint64_t)slice * token_rows(c, &by) * part_row_bytes(c), &part, err));
     for (int64_t at = 0; at < n; at += slice) {
         och_op_call s = *c;
         int64_t rows = OCH_MIN(n - at, slice);
         for (int i = 0; i < (int)OCH_COUNT(by_token); i++) s.in[by_token[i]] = rows_of(&c->in[by_token[i]], at, rows);
         s.out[0] = rows_of(&c->out[0], at, rows);
-        och_kl_actual args[SHARED + 5];
+        och_tensor here = none;
+        if (made) here = rows_of(codes, at, rows);
+        const och_kl_actual y = och_gpu_tensor("y", made ? &none : &s.out[0]),
+                            as_codes = och_gpu_codes_arg("codes", made ? &here : NULL, rows, s.out[0].cols);
+        och_kl_actual args[SHARED + 8];
         shared_args(&s, args);
         args[SHARED] = och_gpu_int("kv_heads", a->kv.n_kv_heads);
         args[SHARED + 1] = och_gpu_matrix("part", part, rows * (int64_t)token_rows(c, &by), a->kv.head_dim + 4, part_row_bytes(c));
         args[SHARED + 2] = och_gpu_int("splits", by.splits);
         args[SHARED + 3] = och_gpu_tensor("kpast", n == 1 ? &c->in[OCH_ATTENTION_K] : &none);
         args[SHARED + 4] = och_gpu_tensor("vpast", n == 1 ? &c->in[OCH_ATTENTION_V] : &none);
-        OCH_TRY(och_gpu_launch(ctx, part_k, args, SHARED + 5, err));
-        och_tensor here = none;
-        if (made) here = rows_of(codes, at, rows);
+        args[SHARED + 5] = (och_kl_actual){.name = "arrived", .addr = last_k ? ctx->counters.value : 0, .dims = {last_k ? OCH_OP_COUNTERS : 0}};
+        args[SHARED + 6] = last_k ? y : (och_kl_actual){.name = "y"};
+        args[SHARED + 7] = last_k ? as_codes : (och_kl_actual){.name = "codes"};
+        OCH_TRY(och_gpu_launch(ctx, part_k, args, SHARED + 8, err));
+        if (last_k) continue;
         och_kl_actual merge[] = {args[SHARED + 1],
                                  och_gpu_tensor("seqs", &s.in[OCH_ATTENTION_SEQS]),
                                  och_gpu_tensor("positions", &s.in[OCH_ATTENTION_POSITIONS]),
-                                 och_gpu_tensor("y", made ? &none : &s.out[0]),
-                                 och_gpu_codes_arg("codes", made ? &here : NULL, rows, s.out[0].cols),
+                                 y,
+                                 as_codes,
                                  args[SHARED + 2],
                                  och_gpu_int("window", a->window),
                                  och_gpu_int("chunk", by.chunk),

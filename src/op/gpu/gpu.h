@@ -52,6 +52,7 @@ typedef struct och_gpu_wish {
     int one_row;    /* OCHRE_ONE_ROW: the same */
     int norm_codes; /* OCHRE_NORM_CODES: the same */
     int ring;       /* OCHRE_RING: the same */
+    bool attention_last; /* OCHRE_ATTENTION_LAST: 1 */
 } och_gpu_wish;
 och_gpu_wish och_gpu_wish_of(const och_device *d);
 

@@ -114,6 +114,7 @@ typedef struct rig {
     och_queue *cpu_queue;
     rig_mem mem[RIG_MAX_BUFS];
     int n_mem;
+    och_buf counters; /* of och_op_ctx */
     int64_t n_runs;    /* of och_op_ctx */
     bool no_twin;      /* the case that runs is one that the reference refuses */
     const char *what;  /* the case that runs */
@@ -202,6 +203,8 @@ static inline void rig_open(rig *r, const subject *who, int n_threads) {
         skip();
     }
     rig_ok(r->dev->vtable->queue_create(r->dev, &r->queue, &err), &err, "create a queue");
+    rig_ok(och_buf_alloc(r->dev, OCH_OP_COUNTERS * 4, OCH_MEM_DEVICE, &r->counters, &err), &err, "allocate counters");
+    rig_ok(r->dev->vtable->fill(r->queue, r->counters.addr, 0, OCH_OP_COUNTERS * 4, &err), &err, "clear counters");
     if (is_cpu(who)) return;
     assert_true(rig_open_device("cpu", 1, &r->cpu));
     rig_ok(r->cpu->vtable->queue_create(r->cpu, &r->cpu_queue, &err), &err, "create a queue");
@@ -218,6 +221,7 @@ static inline void rig_reset(rig *r) {
 /* Says what was not run and why; a test that could run nothing is a skip. */
 static inline void rig_close(rig *r) {
     rig_reset(r);
+    och_buf_free(&r->counters);
     r->dev->vtable->queue_destroy(r->queue);
     och_device_release(r->dev);
     if (r->cpu) {

@@ -200,6 +200,17 @@ static inline och_buf rig_scratch(rig *r, uint64_t n_bytes) {
     return scratch;
 }
 
+/* As a call found them it has to leave them. */
+static inline void rig_counters_are_0(rig *r) {
+    static uint32_t counters[OCH_OP_COUNTERS];
+    och_err err;
+    och_err_clear(&err);
+    rig_ok(r->dev->vtable->copy_to_host(r->queue, counters, r->counters.addr, sizeof counters, &err), &err, "read counters");
+    rig_ok(r->dev->vtable->synchronise(r->queue, &err), &err, "synchronise");
+    for (int i = 0; i < OCH_OP_COUNTERS; i++)
+        if (counters[i]) fail_msg("%s: counter %d is left at %u", r->what, i, counters[i]);
+}
+
 /* Runs the call by the subject's provider. Scratch is exactly as large as asked for and full of NaN. OCH_UNSUPPORTED is
  * counted with its reason, and a failure on a board. On a device that is not the CPU, and where r->odd_alike, the outputs are
  * held against the reference (r->nmse). */
@@ -233,11 +244,12 @@ static inline och_status rig_run(rig *r, och_op_call *c, bool invariant, och_err
     if (mirrored) rig_upload(r, c);
     uint64_t n_bytes = p->scratch_bytes ? p->scratch_bytes(r->dev, &there) : 0;
     och_buf scratch = rig_scratch(r, n_bytes);
-    och_op_ctx ctx = {.queue = r->queue, .scratch = scratch.host, .scratch_addr = scratch.addr, .scratch_bytes = n_bytes,
+    och_op_ctx ctx = {.queue = r->queue, .scratch = scratch.host, .scratch_addr = scratch.addr, .scratch_bytes = n_bytes, .counters = r->counters.addr,
                       .batch_invariant = invariant, .n_runs = r->n_runs, .reference_asked = true};
     st = och_op_run(&ctx, p, &there, err);
     if (st == OCH_OK) st = r->dev->vtable->synchronise(r->queue, err);
     och_buf_free(&scratch);
+    if (st == OCH_OK) rig_counters_are_0(r);
     r->n_run++;
     if (st == OCH_OK) {
         if (mirrored) rig_download(r, c);
