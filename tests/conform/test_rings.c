@@ -73,8 +73,8 @@ static void takes_lds(kernel_rig *k, och_gpu_ring_kind kind, const char *kernel,
     och_err err = {0};
     const och_gpu_kernel *code;
     kernel_rig_ok(och_gpu_kernel_get(k->device, kernel, &code, &err, "%s", spec), &err, kernel);
-    uint64_t expected = och_gpu_ring_lds(kind, cut, s.row, s.k, k->device->info.wave_size), found = code->signature.lds_bytes;
-    if (found > expected || (found != expected && (kind != OCH_GPU_RING_ALONE || strstr(cut, "OWN"))))
+    uint64_t expected = och_gpu_ring_lds(kind, cut, s.row, s.k), found = code->signature.lds_bytes;
+    if (found != expected)
         fail_msg("%s, %s: %d bytes of LDS, expected %d", kernel, spec, (int)found, (int)expected);
 }
 
@@ -116,11 +116,6 @@ static void gates(kernel_rig *k) {
         {OCH_DTYPE_Q4_0, 2048, 2, true, "STEP=8,PER=32,"}, /* more steps ahead than all but one that there are */
         {OCH_DTYPE_Q6_K, 2048, 1, true, "STEP=8,STAGES=2,SQUARES=true,"},
         {OCH_DTYPE_Q5_K, 2048, 1, false, "WAVES=16,STAGES=2,PER=32,"},
-        {OCH_DTYPE_Q4_K, 2048, 1, true, "MMA=true,WAVES=4,STEP=8,STAGES=2,SQUARES=true,"},
-        {OCH_DTYPE_Q4_K, 4096, 2, false, "MMA=true,WAVES=8,STEP=8,STAGES=1,PER=32,"},
-        {OCH_DTYPE_Q8_0, 2048, 3, true, "MMA=true,WAVES=4,STEP=8,STAGES=1,"},
-        {OCH_DTYPE_Q4_1, 2048, 1, true, "MMA=true,WAVES=2,STEP=8,STAGES=2,PER=32,"},
-        {OCH_DTYPE_Q5_K, 2048, 1, false, "MMA=true,WAVES=4,STEP=8,STAGES=1,SQUARES=true,"},
     };
     static uint8_t codes[2 * M];
     static float decoded[M];
@@ -212,9 +207,6 @@ static void attention_begins(kernel_rig *k) {
         {OCH_DTYPE_Q4_0, 2048, true, true, true, 0, 3, 16, OCH_DTYPE_F32, ""}, /* nothing is turned */
         {OCH_DTYPE_Q6_K, 2048, true, true, true, HD, 15, 16, OCH_DTYPE_F16, "WAVES=16,STAGES=2,SQUARES=true,PER=32,"},
         {OCH_DTYPE_Q5_K, 2048, false, true, true, 0, 0, 16, OCH_DTYPE_F16, "STAGES=4,"},
-        {OCH_DTYPE_Q4_K, 2048, true, true, true, 32, 21, 16, OCH_DTYPE_F16, "MMA=true,STEP=8,STAGES=2,SQUARES=true,"},
-        {OCH_DTYPE_Q4_1, 2048, true, false, false, 24, 7, 32, OCH_DTYPE_F32, "MMA=true,STEP=8,STAGES=1,WAVES=4,PER=32,"},
-        {OCH_DTYPE_Q5_K, 2304, false, true, true, 0, 0, 16, OCH_DTYPE_F16, "MMA=true,STEP=8,STAGES=1,"},
     };
     static float found[M_ALL], table[HD];
     static uint8_t cache[2][BLOCKS * MK * 32 * 4];
@@ -301,10 +293,6 @@ static void codes_for_a_norm(kernel_rig *k) {
         {OCH_DTYPE_Q4_0, 9248, false, false, "WAVES=4,STAGES=2,"}, /* ten rounds of 32 lanes, or five of 64 */
         {OCH_DTYPE_Q6_K, 2048, false, false, "ADD1=true,"},
         {OCH_DTYPE_Q5_K, 2304, true, false, "WAVES=8,PARTS=2,"},
-        {OCH_DTYPE_Q4_K, 2304, false, false, "MMA=true,WAVES=2,STEP=8,STAGES=2,"}, /* rounds that not all take part in */
-        {OCH_DTYPE_Q4_K, 4096, true, true, "MMA=true,STEP=16,STAGES=1,ADD1=true,"},
-        {OCH_DTYPE_Q8_0, 1280, false, true, "MMA=true,STEP=16,STAGES=2,WAVES=4,"},
-        {OCH_DTYPE_IQ4_NL, 1280, false, false, "MMA=true,STEP=8,STAGES=3,"},
     };
     static uint8_t codes[2 * M];
     static float y[M], residual[M], norm[M], squares[M / 32 + 1];
@@ -352,55 +340,37 @@ static void alone(kernel_rig *k) {
     static const struct {
         och_dtype t;
         int k, groups;
-        bool bare, in_place, normed; /* neither bias nor residual; y over the residual; of a row that is normed first */
+        bool bare, in_place; /* neither bias nor residual; y over the residual */
         const char *cut;
     } cases[] = {
-        {OCH_DTYPE_Q4_K, 2304, 3, false, false, false, ""}, /* lanes without a unit in the last round; steps that do not divide */
-        {OCH_DTYPE_Q4_K, 2304, 20, true, false, false, "WAVES=16,PARTS=2,STAGES=2,"}, /* more workgroups than steps */
-        {OCH_DTYPE_Q4_K, 4096, 1, false, false, false, "SQUARES=true,STAGES=2,"},
-        {OCH_DTYPE_Q4_K, 512, 5, false, true, false, "STAGES=5,STEP=16,"}, /* two rounds a step; less units than lanes */
-        {OCH_DTYPE_Q4_K, 4096, 4, false, false, true, "OWN=true,STAGES=2,"},
-        {OCH_DTYPE_Q4_K, 2304, 2, false, true, true, "OWN=true,ADD1=true,WAVES=16,PARTS=4,STEP=8,"},
-        {OCH_DTYPE_Q4_K, 2304, 3, true, false, false, "OWN=true,WIDE=false,WAVES=4,STEP=8,"},
-        {OCH_DTYPE_Q8_0, 1056, 7, false, true, true, "OWN=true,STAGES=2,"},
-        {OCH_DTYPE_Q8_0, 1056, 3, false, false, false, "WAVES=4,PARTS=2,STEP=8,STAGES=4,SQUARES=true,"},
-        {OCH_DTYPE_Q4_0, 1056, 6, true, false, false, "OWN=true,STAGES=1,"},
-        {OCH_DTYPE_Q4_1, 1056, 2, false, false, false, "STAGES=4,"},
-        {OCH_DTYPE_Q6_K, 2048, 3, false, false, true, "OWN=true,"},
-        {OCH_DTYPE_Q5_K, 2304, 3, false, false, false, "PARTS=2,STEP=8,"},
-        {OCH_DTYPE_Q4_K, 2304, 3, false, false, false, "MMA=true,STEP=16,STAGES=2,SQUARES=true,WAVES=4,"},
-        {OCH_DTYPE_Q4_K, 4096, 4, false, true, true, "MMA=true,STEP=8,STAGES=2,OWN=true,WAVES=8,"},
-        {OCH_DTYPE_Q4_K, 256, 2, true, false, false, "MMA=true,STEP=8,OWN=true,WAVES=4,"}, /* a round of which most have nothing */
-        {OCH_DTYPE_Q5_0, 1280, 5, true, false, false, "MMA=true,STEP=16,STAGES=1,WAVES=4,"},
-        {OCH_DTYPE_MXFP4, 1280, 2, false, false, true, "MMA=true,STEP=8,STAGES=2,OWN=true,WAVES=8,"},
+        {OCH_DTYPE_Q4_K, 2304, 3, false, false, ""}, /* lanes without a unit in the last round; steps that do not divide */
+        {OCH_DTYPE_Q4_K, 2304, 20, true, false, "WAVES=16,PARTS=2,STAGES=2,"}, /* more workgroups than steps */
+        {OCH_DTYPE_Q4_K, 4096, 1, false, false, "SQUARES=true,STAGES=2,"},
+        {OCH_DTYPE_Q4_K, 512, 5, false, true, "STAGES=5,STEP=16,"}, /* two rounds a step; less units than lanes */
+        {OCH_DTYPE_Q4_K, 2304, 2, false, true, "WAVES=16,PARTS=4,STEP=8,"},
+        {OCH_DTYPE_Q4_K, 4096, 3, true, false, "PARTS=2,STEP=8,STAGES=1,"},
+        {OCH_DTYPE_Q8_0, 1056, 7, false, true, "STAGES=2,"},
+        {OCH_DTYPE_Q8_0, 1056, 3, false, false, "WAVES=4,PARTS=2,STEP=8,STAGES=4,SQUARES=true,"},
+        {OCH_DTYPE_Q4_0, 1056, 6, true, false, "STAGES=4,OCC=2,"},
+        {OCH_DTYPE_Q4_1, 1056, 2, false, false, "STAGES=4,"},
+        {OCH_DTYPE_Q5_0, 1056, 3, false, false, "PARTS=2,STEP=8,STAGES=2,OCC=2,"},
+        {OCH_DTYPE_Q6_K, 2048, 3, false, false, ""},
+        {OCH_DTYPE_Q5_K, 2304, 3, false, false, "PARTS=2,STEP=8,"},
     };
-    static float y[M], residual[M], norm[MOST_K], x[MOST_K];
+    static float y[M], residual[M];
     for (size_t c = 0; c < OCH_COUNT(cases); c++) {
         char spec[160];
         const char *cut = cases[c].cut;
-        bool bare = cases[c].bare, own = strstr(cut, "OWN") != NULL, adds = strstr(cut, "ADD1") != NULL, scaled = strstr(cut, "SQUARES") != NULL;
+        bool bare = cases[c].bare, scaled = strstr(cut, "SQUARES") != NULL;
         int cols = cases[c].k;
         state = 400 + c;
         ring_make(cases[c].t, cols, M);
+        double factor = scaled ? s.factor : 1;
         fill(residual, M, 3.0);
         memcpy(y, residual, sizeof y);
-        /* A row that becomes the codes of s.act: times the norm's weights it is a multiple of what those stand for. */
-        double all = 0, factor = scaled ? s.factor : 1;
-        och_planes_act_decode_row(s.act, (uint64_t)cols, x);
-        fill(norm, (size_t)cols, 0.5);
-        for (int i = 0; i < cols && cases[c].normed; i++) {
-            norm[i] += adds ? 0.0f : 1.0f;
-            x[i] /= norm[i] + (adds ? 1.0f : 0.0f);
-            all += (double)x[i] * (double)x[i];
-        }
-        if (cases[c].normed) factor = 1 / sqrt(all / cols + 0.5);
         och_kl_actual rows = pieces(k, "rows", 0, M), w = weight(k, "w", M), out = kernel_rig_f32(k, "y", y, 1, M);
         och_kl_actual same = och_gpu_matrix("residual", k->at[k->n - 1].buf.addr, 1, M, M * 4);
-        och_kl_actual args[] = {rows, w, out,
-                                own ? (och_kl_actual){.name = "x"} : kernel_rig_rows(k, "x", s.act, 1, cols, s.row_act),
-                                own ? kernel_rig_f32(k, "own", x, 1, cols) : (och_kl_actual){.name = "own"},
-                                cases[c].normed ? kernel_rig_vector(k, "norm", norm, cols) : (och_kl_actual){.name = "norm"},
-                                bias_if(k, "bias", !bare, 0, M),
+        och_kl_actual args[] = {rows, w, out, kernel_rig_rows(k, "x", s.act, 1, cols, s.row_act), bias_if(k, "bias", !bare, 0, M),
                                 bare ? (och_kl_actual){.name = "residual"} : cases[c].in_place ? same : kernel_rig_f32(k, "residual", residual, 1, M),
                                 squares_if(k, scaled), och_gpu_int("groups", cases[c].groups), och_gpu_real("eps", 0.5)};
         snprintf(spec, sizeof spec, "%sF=%s,ROWB=%d,K=%d", cut, s.t->name, (int)s.row, cols);

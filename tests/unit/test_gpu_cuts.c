@@ -149,6 +149,9 @@ static void unknown_devices(void **state) {
         assert_null(och_gpu_ring_of(&d, formats[f], false));
         const och_gpu_ring *ring = och_gpu_ring_of(&d, formats[f], true);
         assert_true(ring && !*ring->gate && !*ring->three && !*ring->brief && !*ring->lengthy);
+        assert_null(och_gpu_alone_cut(&d, formats[f], 4096, 1 << 20, false));
+        assert_string_equal(och_gpu_alone_cut(&d, formats[f], OCH_GPU_ALONE_COLS, 1, true), "");
+        assert_null(och_gpu_alone_cut(&d, formats[f], OCH_GPU_ALONE_COLS + 32, 1 << 20, true));
         assert_null(och_gpu_norm_codes_cut(&d, formats[f], false));
         assert_string_equal(och_gpu_norm_codes_cut(&d, formats[f], true), "");
         const och_gpu_tiles *t = och_gpu_tiles_of(&d, formats[f], 1 << 20, 1 << 20);
@@ -174,6 +177,12 @@ static void known_devices(void **state) {
             assert_true(!post || post == asked);
             const och_gpu_ring *ring = och_gpu_ring_of(&d, format, true);
             is_prefix(ring->gate), is_prefix(ring->three), is_prefix(ring->brief), is_prefix(ring->lengthy);
+            for (int64_t cols = 32; cols <= OCH_GPU_ALONE_COLS; cols *= 2) {
+                const char *alone = och_gpu_alone_cut(&d, format, cols, 1 << 20, false), *wish = och_gpu_alone_cut(&d, format, cols, 1, true);
+                is_prefix(wish);
+                assert_true(!alone || alone == wish);
+                assert_in_range(och_gpu_ring_groups(&d, wish), 132, 4 * 132);
+            }
             const char *normed = och_gpu_norm_codes_cut(&d, format, false), *wished = och_gpu_norm_codes_cut(&d, format, true);
             is_prefix(wished);
             assert_true(!normed || normed == wished);

@@ -92,8 +92,8 @@ const char *och_gpu_norm_codes_cut(const och_device *d, och_dtype format, bool a
 }
 
 const och_gpu_ring *och_gpu_ring_of(const och_device *d, och_dtype format, bool asked) {
-    static const och_gpu_ring own = {.gate = "", .three = "", .brief = "", .lengthy = "", .alone = ""};
-#define OCH_RING(arch, format, gate, three, brief, lengthy, alone) {arch, format, gate, three, brief, lengthy, alone},
+    static const och_gpu_ring own = {.gate = "", .three = "", .brief = "", .lengthy = ""};
+#define OCH_RING(arch, format, gate, three, brief, lengthy) {arch, format, gate, three, brief, lengthy},
     static const och_gpu_ring rows[] = {
 #include "op/gpu/ring.def"
     };
@@ -101,6 +101,22 @@ const och_gpu_ring *och_gpu_ring_of(const och_device *d, och_dtype format, bool 
     for (size_t i = OCH_GPU_FIND_ROW(d, rows, 0); i < OCH_COUNT(rows); i = OCH_GPU_FIND_ROW(d, rows, i + 1))
         if (rows[i].format == format) return &rows[i];
     return asked ? &own : NULL;
+}
+
+const char *och_gpu_alone_cut(const och_device *d, och_dtype format, int64_t cols, int64_t rows, bool asked) {
+    static const struct {
+        const char *arch;
+        och_dtype format;
+        int64_t most_cols, least_rows;
+        const char *spec;
+    } cuts[] = {
+#define OCH_ALONE(arch, format, cols, rows, spec) {arch, format, cols, rows, spec},
+#include "op/gpu/alone.def"
+#undef OCH_ALONE
+    };
+    for (size_t i = OCH_GPU_FIND_ROW(d, cuts, 0); i < OCH_COUNT(cuts); i = OCH_GPU_FIND_ROW(d, cuts, i + 1))
+        if (cuts[i].format == format && cols <= cuts[i].most_cols) return asked || rows >= cuts[i].least_rows ? cuts[i].spec : NULL;
+    return asked && cols <= OCH_GPU_ALONE_COLS ? "" : NULL;
 }
 
 /* "NAME=8" of a specialisation; NAME as kernels' parameters have it, none of which ends with another's. */
@@ -111,24 +127,21 @@ static uint64_t said(const char *spec, const char *name, uint64_t otherwise) {
 
 static uint64_t quads(uint64_t n_bytes) { return (n_bytes + 15) / 16 * 16; }
 
-uint64_t och_gpu_ring_lds(och_gpu_ring_kind kind, const char *cut, uint64_t row_bytes, int64_t cols, int wave_size) {
-    uint64_t waves = said(cut, "WAVES=", 8), stages = said(cut, "STAGES=", 3), parts = said(cut, "PARTS=", 1),
-             lanes = waves * (uint64_t)wave_size, blocks = (uint64_t)cols / 32;
-    bool two = kind == OCH_GPU_RING_GATE || kind == OCH_GPU_RING_THREE, mma = strstr(cut, "MMA=true");
+uint64_t och_gpu_ring_lds(och_gpu_ring_kind kind, const char *cut, uint64_t row_bytes, int64_t cols) {
+    uint64_t waves = said(cut, "WAVES=", 8), stages = said(cut, "STAGES=", 3), parts = said(cut, "PARTS=", 1), blocks = (uint64_t)cols / 32;
+    bool two = kind == OCH_GPU_RING_GATE || kind == OCH_GPU_RING_THREE;
     uint64_t step = said(cut, "STEP=", waves / (two ? 2 : parts)), ahead = (two ? 2 : 1) * stages * step * row_bytes,
-             shares = mma ? lanes / 32 : parts, per = said(cut, "PER=", kind == OCH_GPU_RING_GATE ? 64 : 4 * waves);
+             per = said(cut, "PER=", kind == OCH_GPU_RING_GATE ? 64 : 4 * waves);
     switch (kind) { /* rows on their way; sums; codes of x: two times 16 bytes a block, its scale, its sum */
-    case OCH_GPU_RING_GATE: return ahead + 2 * per * 4 + quads(mma ? shares * 2 * per * 4 : 4);
-    case OCH_GPU_RING_THREE: return ahead + per * 4 + quads(mma ? shares * per * 4 : 4);
-    case OCH_GPU_RING_CODES:
-        if (mma) blocks = 1; /* in registers */
-        return ahead + shares * 32 * 4 + blocks * 32 + 2 * quads(blocks * 4);
-    case OCH_GPU_RING_ALONE:
-        blocks = och_u64_ceil_div((uint64_t)cols, 4 * lanes) * lanes / 8; /* whole rounds of lanes */
-        return ahead + quads(shares * step * 4) + blocks * 32 + 2 * quads(blocks * 4) + quads(waves * 4); /* the last: what sums a row for its norm */
+    case OCH_GPU_RING_GATE: return ahead + 2 * per * 4;
+    case OCH_GPU_RING_THREE: return ahead + per * 4;
+    case OCH_GPU_RING_CODES: return ahead + parts * 32 * 4 + blocks * 32 + 2 * quads(blocks * 4);
+    case OCH_GPU_RING_ALONE: return ahead + quads(parts * step * 4);
     }
     return UINT64_MAX;
 }
+
+int och_gpu_ring_groups(const och_device *d, const char *cut) { return d->info.n_compute_units * (int)said(cut, "OCC=", 1); }
 
 const och_gpu_own_cut *och_gpu_own_cut_of(const och_device *d) {
 #define OCH_OWN(arch, most, early) {arch, most, early},

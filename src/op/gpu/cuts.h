@@ -41,13 +41,19 @@ typedef struct och_gpu_ring {
     const char *arch;
     och_dtype format;
     const char *gate, *three, *brief, *lengthy; /* of matvec_glu_ring, matvec_qkv_ring, matvec_codes_ring for short and long rows */
-    const char *alone; /* of matvec_ring; NULL: not measured to be faster */
 } och_gpu_ring;
 /* NULL: they were not measured to be faster; where they are asked for all the same, the kernels' own ways. */
 const och_gpu_ring *och_gpu_ring_of(const och_device *d, och_dtype format, bool asked);
 typedef enum och_gpu_ring_kind { OCH_GPU_RING_GATE, OCH_GPU_RING_THREE, OCH_GPU_RING_CODES, OCH_GPU_RING_ALONE } och_gpu_ring_kind;
-/* Bytes of LDS that such a kernel takes, cut so, for rows of so many bytes and elements; of a product alone, those that make codes. */
-uint64_t och_gpu_ring_lds(och_gpu_ring_kind kind, const char *cut, uint64_t row_bytes, int64_t cols, int wave_size);
+/* Bytes of LDS that such a kernel takes, cut so, for rows of so many bytes and elements. */
+uint64_t och_gpu_ring_lds(och_gpu_ring_kind kind, const char *cut, uint64_t row_bytes, int64_t cols);
+
+/* Products alone whose weights' rows go by way of LDS (alone.def), of weights of so many columns and rows. NULL: they were not measured
+ * to be faster; where they are asked for all the same they are cut so, or "" for rows of up to OCH_GPU_ALONE_COLS. */
+#define OCH_GPU_ALONE_COLS 8192 /* codes of a row are in registers */
+const char *och_gpu_alone_cut(const och_device *d, och_dtype format, int64_t cols, int64_t rows, bool asked);
+/* Workgroups that share such a product's rows: as many as run at once. */
+int och_gpu_ring_groups(const och_device *d, const char *cut);
 
 /* Products that make their own codes of one row of activations (own.def). */
 typedef struct och_gpu_own_cut {

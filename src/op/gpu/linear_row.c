@@ -13,7 +13,6 @@
 #define OWN_COLS 16384 /* of x: more would take too much LDS and too many registers */
 #define CODES_B 4      /* rows of which products with a gate make codes themselves */
 #define RING_COLS 4096 /* of x, whose codes a wave has in registers */
-#define RING_ALONE_COLS 8192
 #define OWN_ROWS 4096  /* of weights: with more, or longer ones, a workgroup that makes its own codes takes more for its trouble */
 
 /* ==== which kernels there are for a call ==== */
@@ -121,18 +120,20 @@ static const char *ring_cut(const och_device *d, const och_op_call *c, och_gpu_r
     const och_attr_linear *a = &c->attr.linear;
     const och_tensor *w = &c->in[OCH_LINEAR_W0];
     int wish = och_gpu_wish_of(d).ring;
-    const och_gpu_ring *ring = wish ? och_gpu_ring_of(d, w->dtype, wish > 0) : NULL;
-    if (!ring || !och_gpu_quantised(w)) return NULL;
+    if (!wish || !och_gpu_quantised(w)) return NULL;
     if (!och_planes_row_bytes(w->dtype, (uint64_t)w->cols, out_row_bytes) || *out_row_bytes % 32) return NULL;
     for (int i = 0; i < a->n_weights; i++)
         if (w[i].dtype != w->dtype || w[i].rows % (kind == OCH_GPU_RING_GATE ? 64 : 32)) return NULL;
-    const char *codes = w->cols > RING_COLS ? ring->lengthy : ring->brief,
-               *cut = kind == OCH_GPU_RING_GATE ? ring->gate : kind == OCH_GPU_RING_THREE ? ring->three : codes;
-    if (kind == OCH_GPU_RING_ALONE) cut = ring->alone || wish < 0 ? ring->alone : "";
-    if (!cut) return NULL;
-    if (och_gpu_ring_lds(kind, cut, *out_row_bytes, w->cols, d->info.wave_size) > d->info.lds_bytes) return NULL;
-    if (kind == OCH_GPU_RING_CODES) return w->cols % 32 ? NULL : cut;
-    if (kind == OCH_GPU_RING_ALONE) return a->n_weights > 1 || w->cols % 32 || w->cols > RING_ALONE_COLS ? NULL : cut;
+    const char *cut = NULL;
+    if (kind == OCH_GPU_RING_ALONE) {
+        if (a->n_weights == 1) cut = och_gpu_alone_cut(d, w->dtype, w->cols, w->rows, wish > 0);
+    } else {
+        const och_gpu_ring *ring = och_gpu_ring_of(d, w->dtype, wish > 0);
+        const char *codes = !ring ? NULL : w->cols > RING_COLS ? ring->lengthy : ring->brief;
+        if (ring) cut = kind == OCH_GPU_RING_GATE ? ring->gate : kind == OCH_GPU_RING_THREE ? ring->three : codes;
+    }
+    if (!cut || och_gpu_ring_lds(kind, cut, *out_row_bytes, w->cols) > d->info.lds_bytes) return NULL;
+    if (kind == OCH_GPU_RING_CODES || kind == OCH_GPU_RING_ALONE) return w->cols % 32 ? NULL : cut;
     /* Activations of a row are in registers. */
     if (w->cols > RING_COLS || w->cols % (32 * d->info.wave_size)) return NULL;
     if (kind == OCH_GPU_RING_GATE) return a->glu != OCH_ACT_NONE ? cut : NULL;
@@ -164,18 +165,15 @@ static och_status ring_kernel(const och_device *d, const och_op_call *c, och_gpu
     return och_gpu_kernel_get(d, "matvec_qkv_ring", out_k, err, "%s%s%s", spec, more, post);
 }
 
-/* `own`: codes of x are made by it, from rows at multiples of 16 bytes where they are wide; else they are there, through a norm where
- * there are squares. */
-static och_status ring_alone_kernel(const och_device *d, const och_op_call *c, bool own, bool wide, bool squares, uint64_t *out_row_bytes,
+static och_status ring_alone_kernel(const och_device *d, const och_op_call *c, bool squares, uint64_t *out_row_bytes, int *out_groups,
                                     const och_gpu_kernel **out_k, och_err *err) {
     const och_tensor *w = &c->in[OCH_LINEAR_W0];
     const char *cut = ring_cut(d, c, OCH_GPU_RING_ALONE, out_row_bytes), *known = och_gpu_row_cut(d, w->dtype, w->rows, false);
-    char acts[48] = "";
     if (!cut || och_gpu_tune_cut(d, OCH_GPU_CUT_VEC, w, known) != known)
         return och_err_set(err, OCH_UNAVAILABLE, "rows of that kind do not go by way of LDS");
-    if (own) snprintf(acts, sizeof acts, ",OWN=true,ADD1=%s,WIDE=%s", och_gpu_yes(c->attr.linear.norm.add_one), och_gpu_yes(wide));
-    return och_gpu_kernel_get(d, "matvec_ring", out_k, err, "%sF=%s,ROWB=%d,K=%d%s%s", cut, och_format_get(w->dtype)->name,
-                              (int)*out_row_bytes, (int)w->cols, acts, squares ? OCH_GPU_SQUARES : "");
+    *out_groups = och_gpu_ring_groups(d, cut);
+    return och_gpu_kernel_get(d, "matvec_ring", out_k, err, "%sF=%s,ROWB=%d,K=%d%s", cut, och_format_get(w->dtype)->name,
+                              (int)*out_row_bytes, (int)w->cols, squares ? OCH_GPU_SQUARES : "");
 }
 
 /* Whether the tuner has found the product faster another way. */
@@ -264,6 +262,7 @@ static och_status reader_kernel(const och_device *d, const och_op_call *c, const
 och_status och_gpu_row_supports(const och_device *d, const och_op_call *c, och_err *err) {
     const och_attr_linear *a = &c->attr.linear;
     uint64_t row_bytes;
+    int groups;
     if (och_op_ynormed(c)) {
         if (!writes_normed(d, c)) return och_err_set(err, OCH_UNSUPPORTED, "is no faster where it makes codes for a norm of y");
         OCH_TRY(och_gpu_unless_absent(ring_kernel(d, c, OCH_GPU_RING_CODES, false, &row_bytes, NULL, err), err));
@@ -276,11 +275,8 @@ och_status och_gpu_row_supports(const och_device *d, const och_op_call *c, och_e
         OCH_TRY(och_gpu_unless_absent(ring_kernel(d, c, OCH_GPU_RING_GATE, och_op_xnormed(c), &row_bytes, NULL, err), err));
         OCH_TRY(och_gpu_codes_kernel(d, err));
     }
-    if (a->n_weights == 1) {
-        OCH_TRY(och_gpu_unless_absent(ring_alone_kernel(d, c, true, true, false, &row_bytes, NULL, err), err));
-        if (och_tensor_present(&c->in[OCH_LINEAR_XCODES]))
-            OCH_TRY(och_gpu_unless_absent(ring_alone_kernel(d, c, false, true, och_op_xnormed(c), &row_bytes, NULL, err), err));
-    }
+    for (int normed = 0; a->n_weights == 1 && normed <= (och_op_xnormed(c) != NULL); normed++)
+        OCH_TRY(och_gpu_unless_absent(ring_alone_kernel(d, c, normed, &row_bytes, &groups, NULL, err), err));
     if (och_gpu_together(c))
         OCH_TRY(och_gpu_unless_absent(ring_kernel(d, c, OCH_GPU_RING_THREE, och_op_xnormed(c), &row_bytes, NULL, err), err));
     if (och_op_asks_one_row(c)) {
@@ -432,24 +428,20 @@ static och_status three(och_gpu_job *j, bool turns, och_err *err) {
 static och_status ring_alone(och_gpu_job *j, och_err *err) {
     const och_op_call *c = j->c;
     const och_tensor *w = &c->in[OCH_LINEAR_W0];
-    const och_device *d = j->ctx->queue->device;
     const och_gpu_kernel *kernel;
-    bool own = !j->acts.q8.value;
     och_tensor x;
     uint64_t row;
-    int width = och_gpu_width(j->x.cols, (const och_tensor *[]){&j->x, &c->in[OCH_LINEAR_NORM]}, 2);
-    OCH_TRY(ring_alone_kernel(d, c, own, width == 4, j->normed, &row, &kernel, err));
-    if (!own) OCH_TRY(och_gpu_acts_for(j, w, &x, err));
+    int groups;
+    OCH_TRY(ring_alone_kernel(j->ctx->queue->device, c, j->normed, &row, &groups, &kernel, err));
+    OCH_TRY(och_gpu_acts_for(j, w, &x, err));
     och_kl_actual args[] = {och_gpu_weight("w", w),
                             ring_rows("rows", w, row),
-                            own ? (och_kl_actual){.name = "x"} : och_gpu_tensor("x", &x),
-                            own ? och_gpu_tensor("own", &j->x) : (och_kl_actual){.name = "own"},
-                            own ? och_gpu_norm_arg(j) : (och_kl_actual){.name = "norm"},
+                            och_gpu_tensor("x", &x),
                             och_gpu_vector("bias", &c->in[OCH_LINEAR_B0]),
                             och_gpu_tensor("residual", &c->in[OCH_LINEAR_RESIDUAL]),
                             och_gpu_squares_arg(j),
                             och_gpu_tensor("y", &c->out[0]),
-                            och_gpu_int("groups", d->info.n_compute_units),
+                            och_gpu_int("groups", groups),
                             och_gpu_eps_arg(j)};
     return och_gpu_launch(j->ctx, kernel, args, OCH_COUNT(args), err);
 }
