@@ -190,6 +190,20 @@ static void known_devices(void **state) {
     }
 }
 
+/* Few short rows are faster in registers, as measured; longer rows than the table has are not taken, whatever is asked. */
+static void alone_where_measured(void **state) {
+    (void)state;
+    och_device d = device_of("sm_90", 132);
+    assert_null(och_gpu_alone_cut(&d, OCH_DTYPE_Q4_K, 4096, 8191, false));
+    assert_non_null(och_gpu_alone_cut(&d, OCH_DTYPE_Q4_K, 4096, 8192, false));
+    assert_non_null(och_gpu_alone_cut(&d, OCH_DTYPE_Q4_K, 4096, 32, true));
+    assert_non_null(och_gpu_alone_cut(&d, OCH_DTYPE_Q4_K, 4128, 32, false));
+    assert_null(och_gpu_alone_cut(&d, OCH_DTYPE_Q4_K, 16384 + 32, 1 << 20, true));
+    assert_null(och_gpu_alone_cut(&d, OCH_DTYPE_Q8_0, 4096, 1 << 20, false));
+    assert_int_equal(och_gpu_ring_groups(&d, och_gpu_alone_cut(&d, OCH_DTYPE_Q4_K, 8192, 8192, false)), 2 * 132);
+    assert_int_equal(och_gpu_ring_groups(&d, ""), 132);
+}
+
 /* Shapes whose scratch is no number of 64 bits ask for more than any device has, and none asks for less than its activations. */
 static void scratch_does_not_wrap(void **state) {
     (void)state;
@@ -235,7 +249,8 @@ static void scratch_does_for_fewer_rows(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_way_is_met), cmocka_unit_test(unknown_devices), cmocka_unit_test(known_devices), cmocka_unit_test(rounds_are_few),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_way_is_met), cmocka_unit_test(unknown_devices), cmocka_unit_test(known_devices),
+                                       cmocka_unit_test(alone_where_measured), cmocka_unit_test(rounds_are_few),
                                        cmocka_unit_test(scratch_does_not_wrap), cmocka_unit_test(scratch_does_for_fewer_rows)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
