@@ -376,6 +376,7 @@ static void alone(kernel_rig *k) {
         snprintf(spec, sizeof spec, "%sF=%s,ROWB=%d,K=%d", cut, s.t->name, (int)s.row, cols);
         kernel_rig_run(k, "matvec_ring", spec, args, OCH_COUNT(args));
         takes_lds(k, OCH_GPU_RING_ALONE, "matvec_ring", cut, spec);
+        are_the_weights(k, "matvec_ring", spec, args, OCH_COUNT(args), "rows");
         for (int i = 0; i < M; i++)
             near((double)y[i], s.sum[i] * factor + (bare ? 0 : (double)s.bias[i] + (double)residual[i]), 4e-6 * (s.size[i] * factor + 4), spec, 0, i);
     }
