@@ -76,7 +76,8 @@ static const char *const others[] = {"clamp",       "mulhi",
                                      "atomic_max",  "atomic_or",
                                      "atomic_and",  "atomic_exchange",
                                      "atomic_cas",  "atomic_load",
-                                     "atomic_store", "await"};
+                                     "atomic_store", "await",
+                                     "release"};
 
 void och_kl_offer_builtins(och_kl_guess *g) {
     for (size_t i = 0; i < sizeof simple / sizeof *simple; i++) och_kl_guess_offer(g, simple[i].name);

@@ -369,9 +369,12 @@ static void emit_kernel(och_kl_emitter *e) {
     put(e, ") {\n");
     e->indent = 1;
     if (s->waits) {
-        begin(e, NULL);
-        put(e, e->dialect->release);
-        newline(e);
+        if (!och_kl_uses(e->c, OCH_KL_F_RELEASE)) {
+            begin(e, NULL);
+            put(e, e->dialect->release);
+            put(e, ";");
+            newline(e);
+        }
         for (och_kl_var *v = e->c->vars; v; v = v->next) {
             if (!v->held) continue;
             och_kl_need(e, OCH_KL_P_AWAIT);

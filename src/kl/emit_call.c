@@ -67,6 +67,7 @@ static const struct {
     [OCH_KL_F_MMA_US] = {OCH_KL_P_MMA_US, F_PLAIN, "mma_us"},
     [OCH_KL_F_BALLOT] = {OCH_KL_P_BALLOT, F_PLAIN, "ballot"},
     [OCH_KL_F_AWAIT] = {OCH_KL_P_AWAIT, F_OTHER, NULL},
+    [OCH_KL_F_RELEASE] = {OCH_KL_P_VECTOR, F_OTHER, NULL},
     [OCH_KL_F_FENCE] = {OCH_KL_P_FENCE, F_EXTRA, "fence"},
     [OCH_KL_F_ATOMIC_ADD] = {OCH_KL_P_ATOMIC_ADD, F_ATOMIC, "atomic_add"},
     [OCH_KL_F_ATOMIC_MIN] = {OCH_KL_P_ATOMIC_MIN, F_ATOMIC, "atomic_min"},
@@ -253,6 +254,7 @@ void och_kl_emit_call(och_kl_emitter *e, const och_kl_ir *x, int prec) {
         else if (f == OCH_KL_F_COPY_ASYNC) emit_copy_async(e, x);
         else if (f == OCH_KL_F_HALVES) emit_halves(e, x);
         else if (f == OCH_KL_F_AWAIT) emit_await(e);
+        else if (f == OCH_KL_F_RELEASE) put(e, e->dialect->release);
         else if (f == OCH_KL_F_GROUP_MMA) emit_group_mma(e, x);
         else if (f == OCH_KL_F_GROUP_WAIT) och_strbuf_printf(e->out, "och_group_wait<%d>(%s)", x->extra, och_kl_var_name(e, x->var));
         else if (f == OCH_KL_F_GROUP_HOLD) och_strbuf_printf(e->out, "och_group_hold(%s)", och_kl_var_name(e, x->var));

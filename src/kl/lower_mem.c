@@ -465,6 +465,18 @@ static bool await(och_kl_spec *s, const och_kl_expr *e) {
     return true;
 }
 
+/* In a kernel without one, emit.c puts it first. */
+static bool release(och_kl_spec *s, const och_kl_expr *e) {
+    if (e->args) return och_kl_error(s->diag, e->pos, "release takes nothing");
+    if (!s->in_kernel || s->list != &s->code->body)
+        return och_kl_error(s->diag, e->pos, "release stands in a kernel's body itself, under no condition and in no loop");
+    if (s->released) return och_kl_error(s->diag, e->pos, "expected one release, found a second");
+    s->released = true;
+    if (s->sig->waits)
+        och_kl_do(s, e->pos, och_kl_call(s->code, e->pos, OCH_KL_F_RELEASE, scalar(OCH_KL_VOID), 0, NULL, 0));
+    return true;
+}
+
 bool och_kl_atomic(och_kl_spec *s, const och_kl_expr *e, const char *name, bool *out_is, och_kl_val *out) {
     static const struct {
         const char *name;
@@ -492,6 +504,11 @@ bool och_kl_atomic(och_kl_spec *s, const och_kl_expr *e, const char *name, bool 
         *out_is = true;
         *out = (och_kl_val){.kind = OCH_KL_V_VOID};
         return await(s, e);
+    }
+    if (!strcmp(name, "release")) {
+        *out_is = true;
+        *out = (och_kl_val){.kind = OCH_KL_V_VOID};
+        return release(s, e);
     }
     size_t m = 0;
     while (m < sizeof all / sizeof *all && strcmp(all[m].name, name)) m++;

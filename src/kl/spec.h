@@ -174,6 +174,7 @@ typedef struct och_kl_spec {
     bool constants_only; /* no run-time value may come out of an expression */
     bool in_kernel;
     bool awaited;    /* an await() stands in the kernel */
+    bool released;   /* a release() does */
     bool read_early; /* something beside weights was read before it */
     bool fenced;     /* a fence of the device's scope or the system's stands in it */
     och_kl_level *levels; /* of variables and loops, by number; lasts over the lowerings. Owned */
