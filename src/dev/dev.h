@@ -84,6 +84,14 @@ typedef struct och_buf {
     void *host;
 } och_buf;
 
+/* How a compute unit whose LDS and first cache are one memory is to share it out, where it takes workgroups of several kernels: one that
+ * the first has left little LDS takes none of another that needs more. Where they are apart it says nothing. */
+typedef enum och_lds_share {
+    OCH_LDS_BY_DRIVER,
+    OCH_LDS_MOST,     /* as much LDS as there is: so that the next kernel's workgroups come while this one's run */
+    OCH_LDS_AS_BEFORE /* as the launch before on the queue has it */
+} och_lds_share;
+
 typedef struct och_launch {
     uint32_t grid[3];  /* workgroups */
     uint32_t group[3]; /* work-items a workgroup */
@@ -91,6 +99,7 @@ typedef struct och_launch {
     const void *args; /* packed as the kernel's signature says; copied before the call returns */
     size_t args_bytes;
     bool may_overlap; /* the code itself waits for the kernels launched before it: it may be started while they still run */
+    och_lds_share lds_share;
 } och_launch;
 
 typedef enum och_reduce { OCH_REDUCE_SUM, OCH_REDUCE_MAX } och_reduce;

@@ -7,7 +7,7 @@
 #include "quant/format.h"
 #include "quant/fp8.h"
 
-enum { MOST_K = 9248, MOST_M = 448, MOST_BYTES = 5 << 18 };
+enum { MOST_K = 14336, MOST_M = 448, MOST_BYTES = 5 << 18 };
 
 typedef struct ring_case {
     const och_format *t;
@@ -293,6 +293,8 @@ static void codes_for_a_norm(kernel_rig *k) {
         {OCH_DTYPE_Q4_0, 9248, false, false, "WAVES=4,STAGES=2,"}, /* ten rounds of 32 lanes, or five of 64 */
         {OCH_DTYPE_Q6_K, 2048, false, false, "ADD1=true,"},
         {OCH_DTYPE_Q5_K, 2304, true, false, "WAVES=8,PARTS=2,"},
+        {OCH_DTYPE_Q4_K, 512, false, false, "LEAST=40000,LATE=true,OCC=8,"}, /* more LDS than it uses */
+        {OCH_DTYPE_Q4_K, 2304, false, true, "LEAST=20000,LATE=true,"},       /* less than it uses */
     };
     static uint8_t codes[2 * M];
     static float y[M], residual[M], norm[M], squares[M / 32 + 1];
@@ -356,6 +358,12 @@ static void alone(kernel_rig *k) {
         {OCH_DTYPE_Q5_0, 1056, 3, false, false, "PARTS=2,STEP=8,STAGES=2,OCC=2,"},
         {OCH_DTYPE_Q6_K, 2048, 3, false, false, ""},
         {OCH_DTYPE_Q5_K, 2304, 3, false, false, "PARTS=2,STEP=8,"},
+        {OCH_DTYPE_Q3_K, 2304, 3, true, false, "STAGES=4,OCC=2,"},
+        {OCH_DTYPE_Q5_1, 1056, 4, false, true, "STAGES=4,OCC=2,"},
+        {OCH_DTYPE_IQ4_NL, 1056, 3, false, false, "STAGES=2,OCC=2,"},
+        {OCH_DTYPE_MXFP4, 2112, 5, true, false, "PARTS=2,STEP=8,STAGES=2,OCC=2,"},
+        {OCH_DTYPE_MXFP4, 14336, 5, false, false, "PARTS=4,STEP=4,STAGES=2,OCC=2,"}, /* as rows over 8,192 are cut */
+        {OCH_DTYPE_Q4_K, 14336, 3, false, true, "PARTS=4,STEP=4,STAGES=1,"},
     };
     static float y[M], residual[M];
     for (size_t c = 0; c < OCH_COUNT(cases); c++) {

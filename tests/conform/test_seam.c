@@ -687,7 +687,7 @@ typedef struct put_args {
 } put_args;
 
 static void launch(och_function *f, uint32_t n, const void *args, size_t n_bytes) {
-    och_launch l = {{(n + 63) / 64, 1, 1}, {64, 1, 1}, 0, args, n_bytes, false};
+    och_launch l = {{(n + 63) / 64, 1, 1}, {64, 1, 1}, 0, args, n_bytes, false, OCH_LDS_BY_DRIVER};
     ok(v->launch(q, f, &l, &err));
 }
 
@@ -700,7 +700,7 @@ static void modules_and_launches(void **s) {
         assert_null(m);
         is_declined(v->module_function(NULL, "kernel", &f, &err), "module function");
         assert_null(f);
-        is_declined(v->launch(q, NULL, &(och_launch){{1, 1, 1}, {1, 1, 1}, 0, NULL, 0, false}, &err), "launch");
+        is_declined(v->launch(q, NULL, &(och_launch){{1, 1, 1}, {1, 1, 1}, 0, NULL, 0, false, OCH_LDS_BY_DRIVER}, &err), "launch");
         v->module_unload(NULL);
         return;
     }
@@ -724,8 +724,8 @@ static void modules_and_launches(void **s) {
 
     /* a grid of two dimensions, LDS given at launch, no arguments */
     uint64_t p = b.addr.value;
-    ok(v->launch(q, function(m, "count"), &(och_launch){{2, 3, 1}, {64, 1, 1}, 256, &p, 8, false}, &err));
-    ok(v->launch(q, function(m, "nothing"), &(och_launch){{1, 1, 1}, {1, 1, 1}, 0, NULL, 0, false}, &err));
+    ok(v->launch(q, function(m, "count"), &(och_launch){{2, 3, 1}, {64, 1, 1}, 256, &p, 8, false, OCH_LDS_BY_DRIVER}, &err));
+    ok(v->launch(q, function(m, "nothing"), &(och_launch){{1, 1, 1}, {1, 1, 1}, 0, NULL, 0, false, OCH_LDS_BY_DRIVER}, &err));
     download(found, &b, 24);
     for (int i = 0; i < 6; i++) assert_int_equal(found[i], 64);
 
@@ -736,12 +736,12 @@ static void modules_and_launches(void **s) {
         och_launch l;
         och_status st;
     } bad[] = {
-        {{{0, 1, 1}, {64, 1, 1}, 0, "0123456789012345", 16, false}, OCH_INVALID},
-        {{{1, 1, 1}, {64, 0, 1}, 0, "0123456789012345", 16, false}, OCH_INVALID},
-        {{{1, 1, 1}, {64, 64, 1}, 0, "0123456789012345", 16, false}, OCH_RANGE},
-        {{{1u << 31, 1, 1}, {64, 1, 1}, 0, "0123456789012345", 16, false}, OCH_RANGE},
-        {{{1, 1, 1}, {64, 1, 1}, 1u << 20, "0123456789012345", 16, false}, OCH_RANGE},
-        {{{1, 1, 1}, {64, 1, 1}, 0, NULL, 16, false}, OCH_INVALID},
+        {{{0, 1, 1}, {64, 1, 1}, 0, "0123456789012345", 16, false, OCH_LDS_BY_DRIVER}, OCH_INVALID},
+        {{{1, 1, 1}, {64, 0, 1}, 0, "0123456789012345", 16, false, OCH_LDS_BY_DRIVER}, OCH_INVALID},
+        {{{1, 1, 1}, {64, 64, 1}, 0, "0123456789012345", 16, false, OCH_LDS_BY_DRIVER}, OCH_RANGE},
+        {{{1u << 31, 1, 1}, {64, 1, 1}, 0, "0123456789012345", 16, false, OCH_LDS_BY_DRIVER}, OCH_RANGE},
+        {{{1, 1, 1}, {64, 1, 1}, 1u << 20, "0123456789012345", 16, false, OCH_LDS_BY_DRIVER}, OCH_RANGE},
+        {{{1, 1, 1}, {64, 1, 1}, 0, NULL, 16, false, OCH_LDS_BY_DRIVER}, OCH_INVALID},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         assert_int_equal(v->launch(q, f, &bad[i].l, &err), bad[i].st);

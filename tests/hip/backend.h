@@ -197,7 +197,7 @@ static inline och_function *function(och_module *m, const char *name) {
 
 static inline och_status run(och_function *f, och_buf *b) {
     uint64_t p = b->addr.value;
-    return d->vtable->launch(q, f, &(och_launch){{1, 1, 1}, {32, 1, 1}, 0, &p, 8, false}, &err);
+    return d->vtable->launch(q, f, &(och_launch){{1, 1, 1}, {32, 1, 1}, 0, &p, 8, false, OCH_LDS_BY_DRIVER}, &err);
 }
 
 #define SIM_LINK(at) make_link(at, SIM "libamdhip64.so")

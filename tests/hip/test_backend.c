@@ -396,7 +396,7 @@ TEST(copies_between_two_boards) {
     och_module *m = load(5);
     CHECK(m);
     uint64_t p = b.addr.value;
-    FAILS(OCH_INVALID, o->vtable->launch(oq, function(m, "put"), &(och_launch){{1, 1, 1}, {32, 1, 1}, 0, &p, 8, false}, &err));
+    FAILS(OCH_INVALID, o->vtable->launch(oq, function(m, "put"), &(och_launch){{1, 1, 1}, {32, 1, 1}, 0, &p, 8, false, OCH_LDS_BY_DRIVER}, &err));
     HAS(err.message, "loaded on device sim:gfx1100x2:0");
     d->vtable->module_unload(m);
     och_buf_free(&a);

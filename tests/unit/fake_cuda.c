@@ -497,13 +497,15 @@ typedef struct {
     } *attributes;
     unsigned n_attributes;
 } config;
-static unsigned n_early;
+static unsigned n_early, n_roomy;
+EXPORT unsigned fake_roomy(void) { return n_roomy; } /* launches that ask for all of a multiprocessor's shared memory */
 EXPORT unsigned fake_early(void) { return n_early; } /* launches that may start before the one before them has ended */
 EXPORT R cuLaunchKernelEx(const config *c, function *f, void **params, void **extra) {
     IN(cuLaunchKernelEx, in_context);
     for (unsigned i = 0; i < c->n_attributes; i++) {
-        if (c->attributes[i].id != 6) return 1;
-        n_early += c->attributes[i].value == 1;
+        if (c->attributes[i].id == 14 && c->attributes[i].value == 100) n_roomy++;
+        else if (c->attributes[i].id == 6) n_early += c->attributes[i].value == 1;
+        else return 1;
     }
     return launch(f, c->g[0], c->g[1], c->g[2], c->b[0], c->b[1], c->b[2], c->shared, c->s, params, extra);
 }

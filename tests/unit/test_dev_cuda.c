@@ -54,7 +54,7 @@ typedef struct put_args {
     uint32_t n, add;
 } put_args;
 static och_status give(och_function *f, const void *args, size_t n_bytes) {
-    return d->vtable->launch(q, f, &(och_launch){{1, 1, 1}, {32, 1, 1}, 0, args, n_bytes, false}, &err);
+    return d->vtable->launch(q, f, &(och_launch){{1, 1, 1}, {32, 1, 1}, 0, args, n_bytes, false, OCH_LDS_BY_DRIVER}, &err);
 }
 static och_status put(och_function *f, och_buf *b, uint32_t n, uint32_t add) {
     put_args a = {b->addr.value, n, add};
@@ -428,22 +428,22 @@ TEST(launches_that_cannot_be) {
     open_with_queue("cuda");
     och_module *m = module();
     och_function *hungry = function(m, "hungry"), *nothing = function(m, "nothing");
-    FAILS(OCH_RANGE, d->vtable->launch(q, hungry, &(och_launch){{1, 1, 1}, {512, 1, 1}, 0, NULL, 0, false}, &err));
+    FAILS(OCH_RANGE, d->vtable->launch(q, hungry, &(och_launch){{1, 1, 1}, {512, 1, 1}, 0, NULL, 0, false, OCH_LDS_BY_DRIVER}, &err));
     HAS(err.message, "kernel hungry: a group of 512 work-items, at most 256 (255 registers a work-item, 65536 a group)");
-    OK(d->vtable->launch(q, nothing, &(och_launch){{1, 1, 1}, {512, 1, 1}, 0, NULL, 0, false}, &err));
-    FAILS(OCH_RANGE, d->vtable->launch(q, nothing, &(och_launch){{1, 65536, 1}, {1, 1, 1}, 0, NULL, 0, false}, &err));
+    OK(d->vtable->launch(q, nothing, &(och_launch){{1, 1, 1}, {512, 1, 1}, 0, NULL, 0, false, OCH_LDS_BY_DRIVER}, &err));
+    FAILS(OCH_RANGE, d->vtable->launch(q, nothing, &(och_launch){{1, 65536, 1}, {1, 1, 1}, 0, NULL, 0, false, OCH_LDS_BY_DRIVER}, &err));
     HAS(err.message, "dimension 1 has 65536 groups");
-    FAILS(OCH_RANGE, d->vtable->launch(q, nothing, &(och_launch){{1, 1, 1}, {1, 1, 128}, 0, NULL, 0, false}, &err));
+    FAILS(OCH_RANGE, d->vtable->launch(q, nothing, &(och_launch){{1, 1, 1}, {1, 1, 128}, 0, NULL, 0, false, OCH_LDS_BY_DRIVER}, &err));
     fail_next("cuLaunchKernel", 701);
-    FAILS(OCH_DEVICE, d->vtable->launch(q, hungry, &(och_launch){{1, 2, 3}, {32, 1, 1}, 0, NULL, 0, false}, &err));
+    FAILS(OCH_DEVICE, d->vtable->launch(q, hungry, &(och_launch){{1, 2, 3}, {32, 1, 1}, 0, NULL, 0, false, OCH_LDS_BY_DRIVER}, &err));
     HAS(err.message, "launch of kernel hungry, grid 1 x 2 x 3 of groups of 32 x 1 x 1");
     HAS(err.message, "255 registers and 1024 bytes of local memory a work-item: CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES (701)");
     /* more shared memory than any kernel may have is asked for first: the fake launches nothing without */
-    OK(d->vtable->launch(q, nothing, &(och_launch){{1, 1, 1}, {1, 1, 1}, 49152, NULL, 0, false}, &err));
-    OK(d->vtable->launch(q, nothing, &(och_launch){{1, 1, 1}, {1, 1, 1}, 232448, NULL, 0, false}, &err));
-    FAILS(OCH_RANGE, d->vtable->launch(q, nothing, &(och_launch){{1, 1, 1}, {1, 1, 1}, 232449, NULL, 0, false}, &err));
+    OK(d->vtable->launch(q, nothing, &(och_launch){{1, 1, 1}, {1, 1, 1}, 49152, NULL, 0, false, OCH_LDS_BY_DRIVER}, &err));
+    OK(d->vtable->launch(q, nothing, &(och_launch){{1, 1, 1}, {1, 1, 1}, 232448, NULL, 0, false, OCH_LDS_BY_DRIVER}, &err));
+    FAILS(OCH_RANGE, d->vtable->launch(q, nothing, &(och_launch){{1, 1, 1}, {1, 1, 1}, 232449, NULL, 0, false, OCH_LDS_BY_DRIVER}, &err));
     fail_next("cuFuncSetAttribute", 1);
-    FAILS(OCH_DEVICE, d->vtable->launch(q, hungry, &(och_launch){{1, 1, 1}, {1, 1, 1}, 60000, NULL, 0, false}, &err));
+    FAILS(OCH_DEVICE, d->vtable->launch(q, hungry, &(och_launch){{1, 1, 1}, {1, 1, 1}, 60000, NULL, 0, false, OCH_LDS_BY_DRIVER}, &err));
     HAS(err.message, "kernel hungry: asking for 232448 bytes of shared memory");
     d->vtable->module_unload(m);
     close_device();
@@ -457,10 +457,10 @@ static void launch_twice(const char *overlap, unsigned early) {
     och_function *nothing = function(m, "nothing");
     och_graph *g;
     unsigned before = early ? CALL(unsigned, fake_early, (void))() : 0;
-    OK(d->vtable->launch(q, nothing, &(och_launch){{1, 1, 1}, {32, 1, 1}, 0, NULL, 0, true}, &err));
-    OK(d->vtable->launch(q, nothing, &(och_launch){{1, 1, 1}, {32, 1, 1}, 0, NULL, 0, false}, &err));
+    OK(d->vtable->launch(q, nothing, &(och_launch){{1, 1, 1}, {32, 1, 1}, 0, NULL, 0, true, OCH_LDS_BY_DRIVER}, &err));
+    OK(d->vtable->launch(q, nothing, &(och_launch){{1, 1, 1}, {32, 1, 1}, 0, NULL, 0, false, OCH_LDS_BY_DRIVER}, &err));
     OK(d->vtable->capture_begin(q, &err));
-    OK(d->vtable->launch(q, nothing, &(och_launch){{1, 1, 1}, {32, 1, 1}, 0, NULL, 0, true}, &err));
+    OK(d->vtable->launch(q, nothing, &(och_launch){{1, 1, 1}, {32, 1, 1}, 0, NULL, 0, true, OCH_LDS_BY_DRIVER}, &err));
     OK(d->vtable->capture_end(q, &g, &err));
     OK(d->vtable->graph_replay(q, g, &err));
     OK(d->vtable->synchronise(q, &err));
@@ -476,6 +476,33 @@ TEST(launches_that_start_early) {
     unsigned before = CALL(unsigned, fake_early, (void))();
     launch_twice("0", 0);
     CHECK(CALL(unsigned, fake_early, (void))() == before);
+}
+/* Where it was asked to: a launch for itself, and others that do as the one before; and where the driver knows of it. */
+static unsigned roomy_launches(const char *room) {
+    static const och_lds_share shares[] = {OCH_LDS_AS_BEFORE, OCH_LDS_MOST, OCH_LDS_AS_BEFORE, OCH_LDS_AS_BEFORE, OCH_LDS_BY_DRIVER, OCH_LDS_AS_BEFORE};
+    if (room) setenv("OCHRE_CUDA_ROOM", room, 1);
+    open_with_queue("cuda");
+    unsetenv("OCHRE_CUDA_ROOM");
+    och_module *m = module();
+    och_function *nothing = function(m, "nothing");
+    unsigned before = CALL(unsigned, fake_roomy, (void))();
+    for (size_t i = 0; i < sizeof shares / sizeof shares[0]; i++)
+        OK(d->vtable->launch(q, nothing, &(och_launch){{1, 1, 1}, {32, 1, 1}, 0, NULL, 0, true, shares[i]}, &err));
+    OK(d->vtable->synchronise(q, &err));
+    unsigned after = CALL(unsigned, fake_roomy, (void))();
+    d->vtable->module_unload(m);
+    close_device();
+    return after - before;
+}
+TEST(launches_that_ask_for_shared_memory) {
+    FAKE(NULL);
+    CHECK(roomy_launches("1") == 3);
+    CHECK(roomy_launches(NULL) == 0);
+    CHECK(roomy_launches("0") == 0);
+}
+TEST(a_driver_that_shares_out_by_itself) {
+    FAKE("-DVERSION=12070", NULL);
+    CHECK(roomy_launches("1") == 0);
 }
 TEST(a_driver_that_starts_nothing_early) {
     FAKE("-DNO_cuLaunchKernelEx", NULL);
@@ -822,7 +849,8 @@ int main(void) {
         cmocka_unit_test(a_fault_nobody_asked_for_is_warned_of),
         cmocka_unit_test(other_errors_lose_nothing),
         cmocka_unit_test(code_that_is_refused),
-        cmocka_unit_test(launches_that_cannot_be), cmocka_unit_test(launches_that_start_early), cmocka_unit_test(a_driver_that_starts_nothing_early),
+        cmocka_unit_test(launches_that_cannot_be), cmocka_unit_test(launches_that_start_early), cmocka_unit_test(launches_that_ask_for_shared_memory),
+        cmocka_unit_test(a_driver_that_shares_out_by_itself), cmocka_unit_test(a_driver_that_starts_nothing_early),
         cmocka_unit_test(a_driver_that_records_nothing_early),
         cmocka_unit_test(what_cannot_be_recorded),
         cmocka_unit_test(replays_read_what_memory_holds_then),

@@ -28,6 +28,7 @@ typedef struct cuda_device {
     uint64_t peers;      /* those whose memory this one was asked to reach, a bit each; atomic */
     bool synchronous;    /* OCHRE_CUDA_SYNC */
     bool overlaps;       /* kernels that wait themselves are started early: OCHRE_CUDA_OVERLAP */
+    bool shares_lds;     /* launches say how a multiprocessor shares out its memory: OCHRE_CUDA_ROOM */
     uint64_t used_bytes; /* OCH_MEM_DEVICE allocated through this object; atomic */
     uint32_t max_grid[3], max_group[3];
     int max_registers; /* of a workgroup */
@@ -42,6 +43,7 @@ typedef struct cuda_queue {
     pthread_mutex_t lock; /* of ring: events are waited for by other threads */
     och_ring ring;
     och_ring captured; /* since capture_begin */
+    bool most_lds;     /* what the launch before asked for; atomic */
 } cuda_queue;
 
 typedef struct cuda_function {

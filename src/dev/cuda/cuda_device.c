@@ -17,6 +17,8 @@
 
 /* Release notes of CUDA 12.3: launches that start early can be part of a graph. */
 #define RECORDS_OVERLAP 12030
+/* CUDA 12.8: CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT. */
+#define SHARES_LDS 12080
 
 /* ---- the context, and errors ---- */
 
@@ -344,6 +346,7 @@ och_status och_cuda_open(const cuda_lib *lib, int ordinal, const char *label, oc
     c->synchronous = och_env_flag(OCH_ENV_OCHRE_CUDA_SYNC);
     c->overlaps = lib->api.cuLaunchKernelEx && lib->version >= RECORDS_OVERLAP &&
                   (!och_env_get(OCH_ENV_OCHRE_CUDA_OVERLAP) || och_env_flag(OCH_ENV_OCHRE_CUDA_OVERLAP));
+    c->shares_lds = c->overlaps && lib->version >= SHARES_LDS && och_env_flag(OCH_ENV_OCHRE_CUDA_ROOM);
     pthread_mutex_init(&c->lock, NULL);
     och_dev_info *info = &c->base.info;
     snprintf(info->backend, sizeof info->backend, "cuda");

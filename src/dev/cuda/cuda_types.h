@@ -63,6 +63,7 @@ typedef struct CUlaunchAttribute {
     union {
         char pad[64];
         int programmaticStreamSerializationAllowed;
+        unsigned int sharedMemCarveout;
     } value;
 } CUlaunchAttribute;
 

@@ -111,8 +111,12 @@ static och_status part_kernel(const och_device *d, const och_op_call *c, const c
     return och_gpu_kernel_cut(d, "attention_part", plain, s->many ? many_of(d) : "", out_k, err);
 }
 
-/* Splits so many that more lanes than a part's workgroup has read their rows for the merge. */
-static bool wide_merge(const och_device *d, const cut *s) { return large_cache(d) && s->splits >= 64; }
+/* Lanes of a merge, where splits are so many that more than a part's workgroup has read their rows; else 0. A turn of memory reads 16 of
+ * them for each 128 lanes. */
+static int wide_merge(const och_device *d, const cut *s) {
+    if (!large_cache(d)) return 0;
+    return s->splits >= 64 ? 512 : s->splits > 16 ? 256 : 0;
+}
 
 /* What attention_part is made with to merge what it leaves; NULL: a launch of its own does, whose sums those are. */
 static const char *by_last(const och_device *d, const cut *s, bool codes) {
@@ -124,9 +128,8 @@ static och_status merge_kernel(const och_device *d, const och_op_call *c, const 
                                och_err *err) {
     char plain[40], wide[32] = "";
     snprintf(plain, sizeof plain, "HD=%d%s", c->attr.attention.kv.head_dim, codes ? ",CODES=true" : "");
-    /* Rows of so many splits are read by more lanes. */
-    if (wide_merge(d, s))
-        snprintf(wide, sizeof wide, ",WAVES=%d,TABLE=512", 512 / OCH_MAX(d->info.wave_size, 32));
+    int lanes = wide_merge(d, s);
+    if (lanes) snprintf(wide, sizeof wide, ",WAVES=%d%s", lanes / OCH_MAX(d->info.wave_size, 32), lanes > 256 ? ",TABLE=512" : "");
     return och_gpu_kernel_cut(d, "attention_merge", plain, wide, out_k, err);
 }
 
@@ -313,7 +316,7 @@ static och_status splits(const och_op_ctx *ctx, const och_op_call *c, och_err *e
         args[SHARED + 5] = (och_kl_actual){.name = "arrived", .addr = last_k ? ctx->counters.value : 0, .dims = {last_k ? OCH_OP_COUNTERS : 0}};
         args[SHARED + 6] = last_k ? y : (och_kl_actual){.name = "y"};
         args[SHARED + 7] = last_k ? as_codes : (och_kl_actual){.name = "codes"};
-        OCH_TRY(och_gpu_launch(ctx, part_k, args, SHARED + 8, err));
+        OCH_TRY(och_gpu_launch_beside(ctx, part_k, args, SHARED + 8, OCH_LDS_AS_BEFORE, err));
         if (last_k) continue;
         och_kl_actual merge[] = {args[SHARED + 1],
                                  och_gpu_tensor("seqs", &s.in[OCH_ATTENTION_SEQS]),
@@ -324,7 +327,7 @@ static och_status splits(const och_op_ctx *ctx, const och_op_call *c, och_err *e
                                  och_gpu_int("window", a->window),
                                  och_gpu_int("chunk", by.chunk),
                                  och_gpu_int("block", a->kv.block_tokens)};
-        OCH_TRY(och_gpu_launch(ctx, merge_k, merge, OCH_COUNT(merge), err));
+        OCH_TRY(och_gpu_launch_beside(ctx, merge_k, merge, OCH_COUNT(merge), OCH_LDS_AS_BEFORE, err));
     }
     return codes && !made ? och_gpu_codes_of(ctx, &c->out[0], codes, err) : OCH_OK;
 }

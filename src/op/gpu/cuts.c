@@ -93,7 +93,7 @@ const char *och_gpu_norm_codes_cut(const och_device *d, och_dtype format, bool a
 
 const och_gpu_ring *och_gpu_ring_of(const och_device *d, och_dtype format, bool asked) {
     static const och_gpu_ring own = {.gate = "", .three = "", .brief = "", .lengthy = ""};
-#define OCH_RING(arch, format, gate, three, brief, lengthy) {arch, format, gate, three, brief, lengthy},
+#define OCH_RING(arch, format, whole, gate, three, brief, lengthy) {arch, format, whole, gate, three, brief, lengthy},
     static const och_gpu_ring rows[] = {
 #include "op/gpu/ring.def"
     };
@@ -132,10 +132,11 @@ uint64_t och_gpu_ring_lds(och_gpu_ring_kind kind, const char *cut, uint64_t row_
     bool two = kind == OCH_GPU_RING_GATE || kind == OCH_GPU_RING_THREE;
     uint64_t step = said(cut, "STEP=", waves / (two ? 2 : parts)), ahead = (two ? 2 : 1) * stages * step * row_bytes,
              per = said(cut, "PER=", kind == OCH_GPU_RING_GATE ? 64 : 4 * waves);
+    uint64_t codes = ahead + parts * 32 * 4 + blocks * 32 + 2 * quads(blocks * 4), least = said(cut, "LEAST=", 0);
     switch (kind) { /* rows on their way; sums; codes of x: two times 16 bytes a block, its scale, its sum */
     case OCH_GPU_RING_GATE: return ahead + 2 * per * 4;
     case OCH_GPU_RING_THREE: return ahead + per * 4;
-    case OCH_GPU_RING_CODES: return ahead + parts * 32 * 4 + blocks * 32 + 2 * quads(blocks * 4);
+    case OCH_GPU_RING_CODES: return least > codes ? codes + (least - codes) / 128 * 128 : codes;
     case OCH_GPU_RING_ALONE: return ahead + quads(parts * step * 4);
     }
     return UINT64_MAX;

@@ -40,6 +40,7 @@ const char *och_gpu_norm_codes_cut(const och_device *d, och_dtype format, bool a
 typedef struct och_gpu_ring {
     const char *arch;
     och_dtype format;
+    bool whole; /* all products of a layer go so */
     const char *gate, *three, *brief, *lengthy; /* of matvec_glu_ring, matvec_qkv_ring, matvec_codes_ring for short and long rows */
 } och_gpu_ring;
 /* NULL: they were not measured to be faster; where they are asked for all the same, the kernels' own ways. */

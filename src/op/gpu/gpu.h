@@ -70,6 +70,9 @@ och_kl_actual och_gpu_real(const char *name, double v);
 
 OCH_WARN_UNUSED och_status och_gpu_launch(const och_op_ctx *ctx, const och_gpu_kernel *k, const och_kl_actual *actuals,
                                           int n_actuals, och_err *err);
+/* The same, where what runs beside the kernel matters. */
+OCH_WARN_UNUSED och_status och_gpu_launch_beside(const och_op_ctx *ctx, const och_gpu_kernel *k, const och_kl_actual *actuals,
+                                                 int n_actuals, och_lds_share share, och_err *err);
 
 /* Elements that a lane may take at a time, 4 or 1: rows of `cols` floats that all start at multiples of 16 bytes. */
 int och_gpu_width(int64_t cols, const och_tensor *const *tensors, int n);

@@ -38,12 +38,17 @@ och_kl_actual och_gpu_real(const char *name, double v) { return (och_kl_actual){
 
 och_status och_gpu_launch(const och_op_ctx *ctx, const och_gpu_kernel *k, const och_kl_actual *actuals, int n_actuals,
                           och_err *err) {
+    return och_gpu_launch_beside(ctx, k, actuals, n_actuals, OCH_LDS_BY_DRIVER, err);
+}
+
+och_status och_gpu_launch_beside(const och_op_ctx *ctx, const och_gpu_kernel *k, const och_kl_actual *actuals, int n_actuals,
+                                 och_lds_share share, och_err *err) {
     och_kl_packed p;
     OCH_TRY(och_kl_pack(&k->signature, actuals, n_actuals, &p, err));
     if (!p.grid[0] || !p.grid[1] || !p.grid[2]) return OCH_OK;
     och_launch l = {.grid = {p.grid[0], p.grid[1], p.grid[2]}, .group = {p.group[0], p.group[1], p.group[2]},
                     .lds_bytes = p.lds_bytes, .args = p.args, .args_bytes = p.n_bytes,
-                    .may_overlap = k->signature.waits};
+                    .may_overlap = k->signature.waits, .lds_share = share};
     och_trace_launched(k->function->name);
     if (ctx->n_launches) ++*ctx->n_launches;
     return ctx->queue->device->vtable->launch(ctx->queue, k->function, &l, err);

@@ -364,6 +364,12 @@ static och_status ring_unless_retuned(const och_gpu_job *j, och_gpu_ring_kind ki
     return och_gpu_unless_absent(st, err);
 }
 
+/* How the kernel of a product shares a compute unit with those beside it; row: bytes of a row in LDS, or 0. */
+static och_lds_share beside(const och_gpu_job *j, uint64_t row) {
+    const och_gpu_ring *r = row ? och_gpu_ring_of(j->ctx->queue->device, j->c->in[OCH_LINEAR_W0].dtype, false) : NULL;
+    return r && r->whole ? OCH_LDS_MOST : OCH_LDS_BY_DRIVER;
+}
+
 /* Both products, the gate and y's codes in one launch, of at most as many rows as those are for. och_gpu_absent() as for own(), and
  * where two are faster. */
 static och_status coded_vec(och_gpu_job *j, const och_tensor *codes, och_err *err) {
@@ -384,7 +390,7 @@ static och_status coded_vec(och_gpu_job *j, const och_tensor *codes, och_err *er
                              och_gpu_eps_arg(j),
                              row ? ring_rows("rows0", &w[0], row) : och_gpu_weight("w1", &w[1])};
     if (row) args[8] = ring_rows("rows1", &w[1], row);
-    return och_gpu_launch(j->ctx, kernel, args, row ? 9 : 8, err);
+    return och_gpu_launch_beside(j->ctx, kernel, args, row ? 9 : 8, beside(j, row), err);
 }
 
 /* The three products; `turns`: with what qkv_post makes of them, och_gpu_absent() as for own(). */
@@ -421,7 +427,7 @@ static och_status three(och_gpu_job *j, bool turns, och_err *err) {
         args[n++] = och_gpu_weight("wk", &w[1]);
         args[n++] = och_gpu_weight("wv", &w[2]);
     }
-    return och_gpu_launch(j->ctx, kernel, args, n, err);
+    return och_gpu_launch_beside(j->ctx, kernel, args, n, beside(j, row), err);
 }
 
 /* A product alone, by way of LDS. och_gpu_absent() as for own(), and where rows do not go so. */
@@ -495,5 +501,5 @@ och_status och_gpu_row_normed(och_gpu_job *j, const och_tensor *codes, och_err *
                              och_gpu_codes_arg("codes", codes, 1, w->rows),
                              squares_of(codes, w->rows)};
     if (row) args[8] = ring_rows("rows", w, row);
-    return och_gpu_launch(j->ctx, kernel, args, row ? 9 : 8, err);
+    return och_gpu_launch_beside(j->ctx, kernel, args, row ? 9 : 8, beside(j, row), err);
 }

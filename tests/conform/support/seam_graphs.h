@@ -86,7 +86,7 @@ static och_status refused_call(int i) {
     case 16: return v->fill(q, (och_dev_addr){0}, 1, 4, &err);
     case 17: return v->module_load(d, gs.image, gs.image_bytes, &m, &err);
     case 18: return v->module_function(gs.m, "put", &f, &err);
-    default: return v->launch(q, gs.put, &(och_launch){{0, 1, 1}, {64, 1, 1}, 0, NULL, 0, false}, &err);
+    default: return v->launch(q, gs.put, &(och_launch){{0, 1, 1}, {64, 1, 1}, 0, NULL, 0, false, OCH_LDS_BY_DRIVER}, &err);
     }
 }
 
