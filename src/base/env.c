@@ -46,6 +46,15 @@ const char *och_env_get(och_env_id id) {
     return v && *v ? v : NULL;
 }
 
+int och_env_wish(och_env_id id) {
+    static bool told[OCH_ENV_COUNT_];
+    const char *v = och_env_get(id);
+    if (!v) return -1;
+    if (strcmp(v, "0") != 0 && strcmp(v, "1") != 0 && !__atomic_exchange_n(&told[id], true, __ATOMIC_RELAXED))
+        och_log(OCH_LOG_WARN, "environment variable %s: expected 0 or 1, found \"%.40s\": taken as 1", rows[id].name, v);
+    return strcmp(v, "0") != 0;
+}
+
 bool och_env_flag(och_env_id id) {
     const char *v = och_env_get(id);
     return v && strcmp(v, "0") != 0;

@@ -17,6 +17,8 @@ const char *och_env_doc(och_env_id id);
 const char *och_env_get(och_env_id id);
 /* True for any value but unset, empty and "0". */
 bool och_env_flag(och_env_id id);
+/* The same as 1 or 0, of a variable that takes nothing else: a warning, once, where it has another value. Unset or empty: -1. */
+int och_env_wish(och_env_id id);
 /* Logs a warning for each OCHRE_* variable that no row names. */
 void och_env_warn_unknown(void);
 /* A variable that is not Ochre's (LD_LIBRARY_PATH, HIP_VISIBLE_DEVICES); NULL when unset or empty. */

@@ -147,7 +147,7 @@ bool och_dev_preferred(const och_dev_info *a, const och_dev_info *b) {
 static och_status open_auto(const och_dev_options *options, och_device **out_device, och_err *err) {
     och_device *best = NULL;
     och_err first;
-    bool must = (options && options->require_gpu) || och_env_flag(OCH_ENV_OCHRE_REQUIRE_GPU);
+    bool must = (options && options->require_gpu) || och_env_wish(OCH_ENV_OCHRE_REQUIRE_GPU) > 0;
     och_strbuf why_none;
     och_err_clear(&first);
     och_strbuf_init(&why_none);

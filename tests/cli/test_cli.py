@@ -126,6 +126,10 @@ class Frame(unittest.TestCase):
         self.assertEqual(ochre("help", "help").stdout, ochre("--help").stdout)
         self.assertIn("OCHRE_THRAEDS", ochre("--version", env={"OCHRE_THRAEDS": "2"}).stderr)
         self.assertEqual(ochre("--version", env={"OCHRE_LOG": "loud"}).returncode, 2)
+        op = ("bench", "op", "add", "-d", "sim:gfx1151", "--k", "64")
+        odd = 'OCHRE_RING: expected 0 or 1, found "yes": taken as 1'
+        self.assertEqual(ochre(*op, env={"OCHRE_RING": "yes"}).stderr.count(odd), 1)
+        self.assertNotIn("OCHRE_RING", ochre(*op, env={"OCHRE_RING": "1"}).stderr)
 
     def test_examples_name_models_that_there_are(self):
         for c in COMMANDS:

@@ -343,10 +343,9 @@ och_status och_cuda_open(const cuda_lib *lib, int ordinal, const char *label, oc
     c->base.refcount = 1;
     c->base.vtable = &vtable;
     c->lib = lib;
-    c->synchronous = och_env_flag(OCH_ENV_OCHRE_CUDA_SYNC);
-    c->overlaps = lib->api.cuLaunchKernelEx && lib->version >= RECORDS_OVERLAP &&
-                  (!och_env_get(OCH_ENV_OCHRE_CUDA_OVERLAP) || och_env_flag(OCH_ENV_OCHRE_CUDA_OVERLAP));
-    c->shares_lds = c->overlaps && lib->version >= SHARES_LDS && och_env_flag(OCH_ENV_OCHRE_CUDA_ROOM);
+    c->synchronous = och_env_wish(OCH_ENV_OCHRE_CUDA_SYNC) > 0;
+    c->overlaps = lib->api.cuLaunchKernelEx && lib->version >= RECORDS_OVERLAP && och_env_wish(OCH_ENV_OCHRE_CUDA_OVERLAP);
+    c->shares_lds = c->overlaps && lib->version >= SHARES_LDS && och_env_wish(OCH_ENV_OCHRE_CUDA_ROOM) > 0;
     pthread_mutex_init(&c->lock, NULL);
     och_dev_info *info = &c->base.info;
     snprintf(info->backend, sizeof info->backend, "cuda");

@@ -268,7 +268,7 @@ och_status och_hip_open(const hip_lib *lib, int ordinal, const char *backend, in
     h->base.vtable = &vtable;
     h->lib = lib;
     h->ordinal = ordinal;
-    h->synchronous = och_env_flag(OCH_ENV_OCHRE_HIP_SYNC);
+    h->synchronous = och_env_wish(OCH_ENV_OCHRE_HIP_SYNC) > 0;
     och_dev_info *info = &h->base.info;
     snprintf(info->backend, sizeof info->backend, "%s", backend);
     info->index = index;

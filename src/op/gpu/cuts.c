@@ -92,7 +92,7 @@ const char *och_gpu_norm_codes_cut(const och_device *d, och_dtype format, bool a
 }
 
 const och_gpu_ring *och_gpu_ring_of(const och_device *d, och_dtype format, bool asked) {
-    static const och_gpu_ring own = {.gate = "", .three = "", .brief = "", .lengthy = ""};
+    static const och_gpu_ring own = {.whole = true, .gate = "", .three = "", .brief = "", .lengthy = ""};
 #define OCH_RING(arch, format, whole, gate, three, brief, lengthy) {arch, format, whole, gate, three, brief, lengthy},
     static const och_gpu_ring rows[] = {
 #include "op/gpu/ring.def"

@@ -366,7 +366,8 @@ static och_status ring_unless_retuned(const och_gpu_job *j, och_gpu_ring_kind ki
 
 /* How the kernel of a product shares a compute unit with those beside it; row: bytes of a row in LDS, or 0. */
 static och_lds_share beside(const och_gpu_job *j, uint64_t row) {
-    const och_gpu_ring *r = row ? och_gpu_ring_of(j->ctx->queue->device, j->c->in[OCH_LINEAR_W0].dtype, false) : NULL;
+    const och_device *d = j->ctx->queue->device;
+    const och_gpu_ring *r = row ? och_gpu_ring_of(d, j->c->in[OCH_LINEAR_W0].dtype, och_gpu_wish_of(d).ring > 0) : NULL;
     return r && r->whole ? OCH_LDS_MOST : OCH_LDS_BY_DRIVER;
 }
 

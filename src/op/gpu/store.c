@@ -161,15 +161,12 @@ static void store_destroy(void *p) {
 }
 
 static och_gpu_wish read_wish(void) {
-    const char *own = och_env_get(OCH_ENV_OCHRE_OWN_CODES), *next = och_env_get(OCH_ENV_OCHRE_NEXT_CODES),
-               *row = och_env_get(OCH_ENV_OCHRE_ONE_ROW), *norm = och_env_get(OCH_ENV_OCHRE_NORM_CODES),
-               *ring = och_env_get(OCH_ENV_OCHRE_RING), *last = och_env_get(OCH_ENV_OCHRE_ATTENTION_LAST);
-    return (och_gpu_wish){.own_codes = own ? strcmp(own, "0") != 0 : -1,
-                          .next_codes = next ? strcmp(next, "0") != 0 : -1,
-                          .one_row = row ? strcmp(row, "0") != 0 : -1,
-                          .norm_codes = norm ? strcmp(norm, "0") != 0 : -1,
-                          .ring = ring ? strcmp(ring, "0") != 0 : -1,
-                          .attention_last = last && strcmp(last, "0") != 0};
+    return (och_gpu_wish){.own_codes = och_env_wish(OCH_ENV_OCHRE_OWN_CODES),
+                          .next_codes = och_env_wish(OCH_ENV_OCHRE_NEXT_CODES),
+                          .one_row = och_env_wish(OCH_ENV_OCHRE_ONE_ROW),
+                          .norm_codes = och_env_wish(OCH_ENV_OCHRE_NORM_CODES),
+                          .ring = och_env_wish(OCH_ENV_OCHRE_RING),
+                          .attention_last = och_env_wish(OCH_ENV_OCHRE_ATTENTION_LAST) > 0};
 }
 
 static och_status store_of(const och_device *device, store **out_store, och_err *err) {
