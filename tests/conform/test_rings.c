@@ -295,6 +295,10 @@ static void codes_for_a_norm(kernel_rig *k) {
         {OCH_DTYPE_Q5_K, 2304, true, false, "WAVES=8,PARTS=2,"},
         {OCH_DTYPE_Q4_K, 512, false, false, "LEAST=40000,LATE=true,OCC=8,"}, /* more LDS than it uses */
         {OCH_DTYPE_Q4_K, 2304, false, true, "LEAST=20000,LATE=true,"},       /* less than it uses */
+        {OCH_DTYPE_Q4_K, 2304, true, false, "WAVES=16,PARTS=4,HELD=true,STAGES=4,"},
+        {OCH_DTYPE_Q4_K, 512, false, false, "WAVES=16,PARTS=2,HELD=true,LEAST=40000,"},
+        {OCH_DTYPE_Q4_0, 1056, false, true, "HELD=true,ADD1=true,"},
+        {OCH_DTYPE_MXFP4, 14336, false, false, "WAVES=16,PARTS=4,HELD=true,STAGES=2,"},
     };
     static uint8_t codes[2 * M];
     static float y[M], residual[M], norm[M], squares[M / 32 + 1];

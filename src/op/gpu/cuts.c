@@ -128,7 +128,7 @@ static uint64_t said(const char *spec, const char *name, uint64_t otherwise) {
 static uint64_t quads(uint64_t n_bytes) { return (n_bytes + 15) / 16 * 16; }
 
 uint64_t och_gpu_ring_lds(och_gpu_ring_kind kind, const char *cut, uint64_t row_bytes, int64_t cols) {
-    uint64_t waves = said(cut, "WAVES=", 8), stages = said(cut, "STAGES=", 3), parts = said(cut, "PARTS=", 1), blocks = (uint64_t)cols / 32;
+    uint64_t waves = said(cut, "WAVES=", 8), stages = said(cut, "STAGES=", 3), parts = said(cut, "PARTS=", 1), blocks = strstr(cut, "HELD=true") ? 4 : (uint64_t)cols / 32;
     bool two = kind == OCH_GPU_RING_GATE || kind == OCH_GPU_RING_THREE;
     uint64_t step = said(cut, "STEP=", waves / (two ? 2 : parts)), ahead = (two ? 2 : 1) * stages * step * row_bytes,
              per = said(cut, "PER=", kind == OCH_GPU_RING_GATE ? 64 : 4 * waves);
