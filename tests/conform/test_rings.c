@@ -368,6 +368,8 @@ static void alone(kernel_rig *k) {
         {OCH_DTYPE_MXFP4, 2112, 5, true, false, "PARTS=2,STEP=8,STAGES=2,OCC=2,"},
         {OCH_DTYPE_MXFP4, 14336, 5, false, false, "PARTS=4,STEP=4,STAGES=2,OCC=2,"}, /* as rows over 8,192 are cut */
         {OCH_DTYPE_Q4_K, 14336, 3, false, true, "PARTS=4,STEP=4,STAGES=1,"},
+        {OCH_DTYPE_Q4_K, 10240, 2, false, false, "PARTS=4,STEP=4,STAGES=2,OCC=2,SQUARES=true,"}, /* as long as 64 KiB hold two stages */
+        {OCH_DTYPE_Q5_1, 10240, 3, true, false, "PARTS=4,STEP=4,STAGES=2,OCC=2,"},
     };
     static float y[M], residual[M];
     for (size_t c = 0; c < OCH_COUNT(cases); c++) {

@@ -51,7 +51,7 @@ uint64_t och_gpu_ring_lds(och_gpu_ring_kind kind, const char *cut, uint64_t row_
 
 /* Products alone whose weights' rows go by way of LDS (alone.def), of weights of so many columns and rows. NULL: they were not measured
  * to be faster; where they are asked for all the same they are cut so, or "" for rows of up to OCH_GPU_ALONE_COLS. */
-#define OCH_GPU_ALONE_COLS 8192 /* codes of a row are in registers */
+#define OCH_GPU_ALONE_COLS 8192 /* of what is asked for and not in the table: codes of a row are in registers */
 const char *och_gpu_alone_cut(const och_device *d, och_dtype format, int64_t cols, int64_t rows, bool asked);
 /* Workgroups that share such a product's rows: as many as run at once. */
 int och_gpu_ring_groups(const och_device *d, const char *cut);
