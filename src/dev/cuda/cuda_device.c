@@ -344,7 +344,7 @@ och_status och_cuda_open(const cuda_lib *lib, int ordinal, const char *label, oc
     c->base.vtable = &vtable;
     c->lib = lib;
     c->synchronous = och_env_wish(OCH_ENV_OCHRE_CUDA_SYNC) > 0;
-    c->overlaps = lib->api.cuLaunchKernelEx && lib->version >= RECORDS_OVERLAP && och_env_wish(OCH_ENV_OCHRE_CUDA_OVERLAP);
+    c->overlaps = lib->api.cuLaunchKernelEx && lib->version >= RECORDS_OVERLAP && och_env_wish(OCH_ENV_OCHRE_CUDA_OVERLAP) != 0;
     c->shares_lds = c->overlaps && lib->version >= SHARES_LDS && och_env_wish(OCH_ENV_OCHRE_CUDA_ROOM) > 0;
     pthread_mutex_init(&c->lock, NULL);
     och_dev_info *info = &c->base.info;

@@ -221,15 +221,16 @@ static och_status launch(och_queue *queue, och_function *function, const och_lau
     void *extra[] = {(void *)CU_LAUNCH_PARAM_BUFFER_POINTER_, (void *)(uintptr_t)l->args, (void *)CU_LAUNCH_PARAM_BUFFER_SIZE_,
                      &n_bytes, (void *)CU_LAUNCH_PARAM_END_};
     CUresult e;
-    bool most_lds = l->lds_share == OCH_LDS_MOST || (l->lds_share == OCH_LDS_AS_BEFORE && __atomic_load_n(&q->most_lds, __ATOMIC_RELAXED));
-    __atomic_store_n(&q->most_lds, most_lds, __ATOMIC_RELAXED);
     if (l->may_overlap && f->device->overlaps) {
+        bool most_lds = f->device->shares_lds && (l->lds_share == OCH_LDS_MOST ||
+                                                  (l->lds_share == OCH_LDS_AS_BEFORE && __atomic_load_n(&q->most_lds, __ATOMIC_RELAXED)));
+        if (f->device->shares_lds) __atomic_store_n(&q->most_lds, most_lds, __ATOMIC_RELAXED);
         CUlaunchAttribute attrs[] = {{.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
                                       .value.programmaticStreamSerializationAllowed = 1},
                                      {.id = CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT,
                                       .value.sharedMemCarveout = CU_SHAREDMEM_CARVEOUT_MAX_SHARED}};
         CUlaunchConfig config = {l->grid[0],   l->grid[1], l->grid[2], l->group[0], l->group[1], l->group[2],
-                                 l->lds_bytes, q->stream,  attrs,      most_lds && f->device->shares_lds ? 2 : 1};
+                                 l->lds_bytes, q->stream,  attrs,      most_lds ? 2 : 1};
         e = a->cuLaunchKernelEx(&config, f->function, NULL, n_bytes ? extra : NULL);
     } else
         e = a->cuLaunchKernel(f->function, l->grid[0], l->grid[1], l->grid[2], l->group[0], l->group[1], l->group[2],
